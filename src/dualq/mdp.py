@@ -1,0 +1,332 @@
+"""The finite Markov decision process (S, A, P, R, alpha) of the paper's Section 2.
+
+Transitions are kept as sparse rows, one per pair of state and action: row s*A + a lists the successors s' of (s, a) and
+their probabilities (the three arrays of SciPy's CSR format). An action that does not exist in a state has an empty row;
+an absorbing state is an ordinary state whose rows lead back to it. Everything is checked once, here, and read-only after.
+Arrays that have this layout already are shared with the caller, not copied: do not write to them afterwards.
+
+    paper                      here
+    P_a(s, s')                 transitions[s*A + a, s'], P(s, a) for one row
+    R_a(s) = E[r | s, a]       rewards[s, a]
+    alpha                      discount
+    sigma: 0 <= r <= sigma     reward_bound (after reward_shift, if some reward is negative)
+    eta                        default_weights()
+
+The paper assumes rewards in [0, sigma]. Users have costs and losses: any finite reward is accepted, and `nonnegative()` is
+the one place where rewards are moved into the paper's range, by adding `reward_shift` to every reward. A shift c moves every
+value by c / (1 - alpha) and leaves policies and occupancies as they are, provided that it is paid in every state for
+ever, absorbing states included. Rewards that are nowhere negative are not moved.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dualq.errors import ModelError
+from dualq.kernels import kernel, unsigned
+from dualq.labels import Labels, as_labels
+
+Array = np.ndarray
+
+ROW_SUM_TOLERANCE = 1e-8  # rows this close to one are scaled to sum to one; others are refused
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class MDP:
+    """A finite discounted Markov decision process, checked and read-only.
+
+    P             transition probabilities: array (S, A, S), or SciPy sparse (S*A, S) with row s*A + a for (s, a)
+    rewards       expected rewards (S, A), or rewards per transition: array (S, A, S), or sparse (S*A, S)
+    discount      alpha, in [0, 1)
+    reward_bound  range of the rewards as drawn, where it is wider than the expected ones: a number b for [0, b]
+                  ([-b, b] if some reward is negative), or a pair (low, high)
+    states, actions   labels; 0, 1, 2, ... if not given
+    available     boolean (S, A): which actions exist in which state; all, if not given. Rows of P and rewards of
+                  pairs that are not available are not read.
+    """
+
+    indptr: Array = field(repr=False)  # (S*A + 1,) where the row of each pair starts
+    indices: Array = field(repr=False)  # (nonzeros,) successors
+    probabilities: Array = field(repr=False)  # (nonzeros,)
+    rewards: Array = field(repr=False)  # (S, A) expected; 0 where the action is not available
+    discount: float
+    reward_range: tuple[float, float]  # of the rewards as drawn, in the user's units
+    states: Labels
+    actions: Labels
+
+    def __init__(
+        self,
+        P: Any,
+        rewards: Any,
+        discount: float,
+        reward_bound: float | tuple[float, float] | None = None,
+        *,
+        states: Any = None,
+        actions: Any = None,
+        available: Any = None,
+    ):
+        discount = _checked_discount(discount)
+        rows, num_actions = _sparse_rows(P)
+        num_states = rows.shape[1]
+        states = as_labels(states, num_states, "state")
+        actions = as_labels(actions, num_actions, "action")
+
+        if available is not None:
+            available = np.asarray(available, dtype=bool)
+            if available.shape != (num_states, num_actions):
+                raise ModelError(f"available has shape {available.shape}; it must be {(num_states, num_actions)}")
+            rows = sp.csr_array(rows.multiply(available.reshape(-1, 1)))
+
+        def place(row: int) -> str:
+            return f"({states.describe(row // num_actions)}, {actions.describe(row % num_actions)})"
+
+        indptr, indices, probabilities = _checked_rows(rows, available, place)
+        expected, drawn_range = _expected_rewards(rewards, indptr, indices, probabilities, num_states, num_actions, place)
+
+        self._set(
+            indptr=indptr,
+            indices=indices,
+            probabilities=probabilities,
+            rewards=expected,
+            discount=discount,
+            reward_range=_checked_range(reward_bound, drawn_range),
+            states=states,
+            actions=actions,
+        )
+        lacking = ~self.available.any(axis=1) if available is not None else np.zeros(0, bool)
+        if lacking.any():
+            raise ModelError(f"no action is available in {states.describe(int(lacking.argmax()))}; give it at least one")
+
+    def _set(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+            object.__setattr__(self, name, value)
+
+    # ---- what a reader asks of a model
+
+    @property
+    def num_states(self) -> int:
+        """|S|."""
+        return len(self.states)
+
+    @property
+    def num_actions(self) -> int:
+        """|A|."""
+        return len(self.actions)
+
+    @cached_property
+    def transitions(self) -> sp.csr_array:
+        """P as a SciPy matrix (S*A, S) that shares this model's memory; row s*A + a belongs to (s, a)."""
+        shape = (self.num_states * self.num_actions, self.num_states)
+        return sp.csr_array((self.probabilities, self.indices, self.indptr), shape=shape, copy=False)
+
+    @cached_property
+    def available(self) -> Array:
+        """Boolean (S, A): the actions that exist in each state."""
+        mask = (self.indptr[1:] > self.indptr[:-1]).reshape(self.num_states, self.num_actions)
+        mask.flags.writeable = False
+        return mask
+
+    @cached_property
+    def absorbing(self) -> Array:
+        """Boolean (S,): the states that no available action leaves."""
+        return _never_left(*self.rows, self.num_actions)
+
+    @property
+    def rows(self) -> tuple[Array, Array, Array]:
+        """(indptr, indices, probabilities) as the kernels take them."""
+        return unsigned(self.indptr), unsigned(self.indices), self.probabilities
+
+    def P(self, s: int, a: int) -> tuple[Array, Array]:
+        """Successors of (s, a) and their probabilities."""
+        row = slice(*self.indptr[s * self.num_actions + a :][:2])
+        return self.indices[row], self.probabilities[row]
+
+    # ---- the paper's units
+
+    @property
+    def reward_shift(self) -> float:
+        """What `nonnegative()` adds to every reward: nothing, unless some reward is negative."""
+        return max(0.0, -self.reward_range[0])
+
+    @property
+    def value_shift(self) -> float:
+        """What the shift adds to every value: reward_shift / (1 - discount)."""
+        return self.reward_shift / (1.0 - self.discount)
+
+    @property
+    def reward_bound(self) -> float:
+        """The paper's sigma: all rewards are in [0, sigma] once `reward_shift` is added."""
+        return self.reward_range[1] + self.reward_shift
+
+    def nonnegative(self) -> MDP:
+        """The same model with rewards in [0, reward_bound], as the paper assumes; itself, if no reward is negative."""
+        if self.reward_shift == 0.0:
+            return self
+        shifted = copy.copy(self)
+        rewards = np.where(self.available, self.rewards + self.reward_shift, 0.0)
+        shifted._set(rewards=rewards, reward_range=(0.0, self.reward_bound))
+        return shifted
+
+    def default_weights(self) -> Array:
+        """The paper's eta: reward_bound / |S| in each state, and 1 / |S| if the bound is zero (eta must be positive)."""
+        return np.full(self.num_states, (self.reward_bound or 1.0) / self.num_states)
+
+    def checked_weights(self, weights: Any) -> Array:
+        """Eta as an array: the default where it is None, one number for all states, or one positive number per state."""
+        if weights is None:
+            return self.default_weights()
+        eta = np.array(np.broadcast_to(np.asarray(weights, dtype=float), (self.num_states,)))
+        wrong = ~(np.isfinite(eta) & (eta > 0))
+        if wrong.any():
+            s = int(wrong.argmax())
+            raise ModelError(f"weight of {self.states.describe(s)} is {eta[s]:g}; weights must be positive")
+        return eta
+
+    def q_values(self, V: Array) -> Array:
+        """Q = R + alpha P V as an array (S, A); -inf where the action does not exist."""
+        Q = self.rewards + self.discount * (self.transitions @ V).reshape(self.rewards.shape)
+        return np.where(self.available, Q, -np.inf)
+
+
+# ---- checks at the border
+
+
+def _checked_discount(discount: Any) -> float:
+    discount = float(discount)
+    if not 0.0 <= discount < 1.0:
+        advice = " (for episodes that end, use absorbing states and a discount such as 0.999)" if discount == 1.0 else ""
+        raise ModelError(f"discount is {discount:g}; it must be at least 0 and below 1{advice}")
+    return discount
+
+
+def _sparse_rows(P: Any) -> tuple[sp.csr_array, int]:
+    """P as CSR (S*A, S), and A."""
+    if sp.issparse(P):
+        num_rows, num_states = P.shape
+        if num_states == 0 or num_rows == 0 or num_rows % num_states:
+            raise ModelError(f"sparse P has shape {P.shape}; it must be (S*A, S), with row s*A + a for state s, action a")
+        return sp.csr_array(P), num_rows // num_states
+    P = np.asarray(P, dtype=float)
+    if P.ndim != 3 or P.shape[0] != P.shape[2] or 0 in P.shape:
+        raise ModelError(f"P has shape {P.shape}; it must be (S, A, S): P[s, a, s'] (or sparse, (S*A, S))")
+    num_states, num_actions, _ = P.shape
+    return sp.csr_array(P.reshape(num_states * num_actions, num_states)), num_actions
+
+
+def _checked_rows(rows: sp.csr_array, available: Array | None, place) -> tuple[Array, Array, Array]:
+    """The three CSR arrays, every row of an available pair a distribution; in the caller's memory where the types fit."""
+    # One integer type for both index arrays, as SciPy wants it, and four bytes unless there are over 2**31 nonzeros.
+    integer = np.int32 if rows.nnz < 2**31 else np.int64
+    indptr, indices = (np.ascontiguousarray(index, integer).view() for index in (rows.indptr, rows.indices))
+    probabilities = np.ascontiguousarray(rows.data, float).view()
+    wanted = np.ones(rows.shape[0], bool) if available is None else available.ravel()
+    row, deviation = _check(unsigned(indptr), unsigned(indices), probabilities, wanted, rows.shape[1], ROW_SUM_TOLERANCE)
+    if row >= 0:
+        entries = slice(indptr[row], indptr[row + 1])
+        raise ModelError(f"row {place(row)} {_complaint(indices[entries], probabilities[entries], rows.shape[1])}")
+    if deviation > 1e-15 * max(1, rows.nnz // rows.shape[0]):  # more than rounding
+        sums = np.bincount(np.repeat(np.arange(rows.shape[0]), np.diff(indptr)), probabilities, rows.shape[0])
+        probabilities = probabilities / np.repeat(sums, np.diff(indptr))
+    return indptr, indices, probabilities
+
+
+def _complaint(successors: Array, probabilities: Array, num_states: int) -> str:
+    """What is wrong with a row that the kernel refused."""
+    for s, p in zip(successors, probabilities, strict=True):
+        if not 0 <= s < num_states:
+            return f"leads to state {s}; states are 0 to {num_states - 1}"
+        if not 0.0 <= p < np.inf:
+            return f"has the probability {p:g}; probabilities must be finite and not negative"
+    advice = "" if len(successors) else "; if the action does not exist there, say so with `available`"
+    return f"sums to {probabilities.sum():.10g}; it must sum to 1{advice}"
+
+
+@kernel
+def _check(indptr, indices, probabilities, wanted, num_states, tolerance):
+    """The first row that is not a distribution over the states (-1 if all are), and how far the sums are from one."""
+    furthest = 0.0
+    begin = indptr[0]
+    for row in range(wanted.size):
+        end = indptr[row + 1]
+        total, least, last = 0.0, 0.0, 0
+        for j in range(begin, end):
+            total += probabilities[j]
+            least = min(least, probabilities[j])
+            last = max(last, indices[j])
+        begin = end
+        if wanted[row]:
+            deviation = abs(total - 1.0)
+            if not deviation <= tolerance or least < 0.0 or last >= num_states:  # NaN fails the first
+                return row, deviation
+            furthest = max(furthest, deviation)
+    return -1, furthest
+
+
+@kernel
+def _never_left(indptr, indices, probabilities, num_actions):
+    num_states = (indptr.size - 1) // num_actions
+    never_left = np.ones(num_states, np.bool_)
+    for s in range(num_states):
+        for j in range(indptr[s * num_actions], indptr[(s + 1) * num_actions]):
+            if indices[j] != s and probabilities[j] > 0.0:
+                never_left[s] = False
+                break
+    return never_left
+
+
+def _expected_rewards(rewards, indptr, indices, probabilities, num_states, num_actions, place):
+    """Expected rewards (S, A), and the range of the rewards that transitions of positive probability pay."""
+    shape = (num_states, num_actions)
+    row_lengths = np.diff(indptr)
+    sparse = sp.issparse(rewards)
+    if not sparse:
+        rewards = np.asarray(rewards, dtype=float)
+    if not sparse and rewards.shape == shape:
+        exists = row_lengths.reshape(shape) > 0
+        expected = np.where(exists, rewards, 0.0)
+        bad = ~np.isfinite(expected)
+        if bad.any():
+            row = int(bad.ravel().argmax())
+            raise ModelError(f"reward of {place(row)} is {expected.ravel()[row]:g}; rewards must be finite numbers")
+        paid = expected[exists]
+    elif rewards.shape == ((num_states * num_actions, num_states) if sparse else (*shape, num_states)):
+        row_of = np.repeat(np.arange(row_lengths.size), row_lengths)
+        flat = sp.csr_array(rewards) if sparse else rewards.reshape(-1, num_states)
+        per_transition = np.asarray(flat[row_of, indices], dtype=float).ravel()
+        possible = probabilities > 0.0
+        bad = possible & ~np.isfinite(per_transition)
+        if bad.any():
+            j = int(bad.argmax())
+            raise ModelError(
+                f"reward of {place(int(row_of[j]))} to state {indices[j]} is {per_transition[j]:g}; "
+                "rewards must be finite numbers"
+            )
+        paid = per_transition[possible]
+        expected = np.bincount(row_of[possible], probabilities[possible] * paid, row_lengths.size).reshape(shape)
+    else:
+        raise ModelError(
+            f"rewards have shape {rewards.shape}; they must be {shape} or {(*shape, num_states)} (S, A[, S]), "
+            f"or sparse {(num_states * num_actions, num_states)}"
+        )
+    return expected, (float(paid.min()), float(paid.max()))
+
+
+def _checked_range(reward_bound: Any, drawn: tuple[float, float]) -> tuple[float, float]:
+    if reward_bound is None:
+        return drawn
+    if np.ndim(reward_bound) == 0:
+        bound = float(reward_bound)
+        low, high = (0.0 if drawn[0] >= 0.0 else -bound), bound
+    else:
+        low, high = (float(end) for end in reward_bound)
+    if not (np.isfinite(low) and np.isfinite(high) and low <= drawn[0] and drawn[1] <= high):
+        raise ModelError(f"rewards lie in [{drawn[0]:g}, {drawn[1]:g}], outside of the bound given, [{low:g}, {high:g}]")
+    return low, high
