@@ -1,24 +1,22 @@
 """The linear systems of one policy: x = b + alpha P x for a Markov chain P, and the same with P transposed.
 
 With P = P_pi and b = R_pi the solution is the policy's value; with P_pi transposed and b = eta it is its discounted
-occupancy per state (the paper's lambda, summed over actions). I - alpha P is an M-matrix, so elimination without pivoting is
-stable and Gauss-Seidel converges; what differs between models is how fast.
+occupancy per state (the paper's lambda, summed over actions). I - alpha P is an M-matrix, so elimination without
+pivoting is stable and Gauss-Seidel converges; what differs between models is how fast.
 
-Method    states are put in the order given (the caller knows which way values flow);
+Method    states stand in a good order (reverse Cuthill-McKee here; a caller may know a better one);
           where that makes the matrix narrow (queues, chains), elimination within the band: O(n) and exact;
-          else BiCGSTAB on the Gauss-Seidel sweep: a product with the preconditioned matrix costs one pass over the rows;
+          else BiCGSTAB on the Gauss-Seidel sweep: each product costs one pass over the rows;
           where that stalls, SciPy's sparse LU.
 Stops     each answer is refined until the residual b + alpha P x - x is below the tolerance, or at rounding.
 """
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
-from scipy.sparse.linalg import MatrixRankWarning, splu
+from scipy.sparse.linalg import splu
 
 from dualq.kernels import kernel, unsigned
 
@@ -34,47 +32,49 @@ def solve_chain(P: sp.csr_array, discount: float, b: Array, transpose: bool = Fa
     if transpose:
         P = sp.csr_array(P.T)
     order = reverse_cuthill_mckee(sp.csr_array(P + P.T), symmetric_mode=True)
-    system = Ordered(unsigned(P.indptr), unsigned(P.indices), P.data, discount, order)
-    return system.solve(b, np.zeros(b.size))
+    P = sp.csr_array(P[order][:, order])
+    indptr = unsigned(P.indptr)
+    system = Ordered(indptr[:-1], indptr[1:], unsigned(P.indices), P.data, discount)
+    x = np.empty(b.size)
+    x[order] = system.solve(b[order], np.zeros(b.size))
+    return x
 
 
 class Ordered:
-    """The matrix I - alpha P with states in a given order, ready to be solved with many right-hand sides."""
+    """The matrix I - alpha P of a chain whose states stand in a good order, ready to be solved."""
 
-    def __init__(self, indptr: Array, indices: Array, probabilities: Array, discount: float, order: Array):
-        self.order = order
-        place = np.empty(order.size, np.uint32)
-        place[order] = np.arange(order.size, dtype=np.uint32)
-        # Row t of x = diagonal b + C x, the diagonal of I - alpha P divided out.
-        self.diagonal = np.empty(order.size)
-        self.ptr = np.empty(order.size + 1, np.uint32 if indptr.dtype.itemsize == 4 else np.uint64)
-        self.idx = np.empty(indices.size, np.uint32)
-        self.C = np.empty(indices.size)
-        self.bandwidth = _reorder(
-            indptr, indices, probabilities, discount, order, place, self.diagonal, self.ptr, self.idx, self.C
-        )
+    def __init__(self, begin: Array, end: Array, indices: Array, probabilities: Array, discount: float):
+        """Row s of P is `indices[begin[s]:end[s]]` (unsigned) with the probabilities beside them."""
+        nonzeros = int((end - begin).sum(dtype=np.int64))
+        # Row t of (I - alpha P) x = b is diagonal[t] (x - C x)[t] = b[t], and also, with less rounding,
+        # leak[t] x[t] - diagonal[t] sum_u C[t, u] (x[u] - x[t]) = b[t].
+        self.diagonal = np.empty(begin.size)
+        self.leak = np.empty(begin.size)  # 1 - alpha (sum of row t): 1 - alpha for a stochastic row
+        self.ptr = np.empty(begin.size + 1, np.uint64)
+        self.idx = np.empty(nonzeros, indices.dtype)
+        self.C = np.empty(nonzeros)
+        rows = self.diagonal, self.leak, self.ptr, self.idx, self.C
+        self.bandwidth = _divide_by_diagonal(begin, end, indices, probabilities, discount, *rows)
         self._band: Array | None = None
 
     def solve(self, b: Array, start: Array, tolerance: float = 0.0, reduction: float = 1e-10) -> Array:
-        """Solve x = b + alpha P x from a start until max |b + alpha P x - x| <= tolerance, or rounding, or
-        until `reduction` of the first residual where that comes earlier and tolerance is not zero."""
-        b, x = b[self.order], start[self.order]
-        residual = np.empty(b.size)
-        best, best_norm, first = x.copy(), np.inf, 0.0
+        """Solve x = b + alpha P x from a start, until max |b + alpha P x - x| is at rounding.
+
+        With a positive tolerance it may end earlier: at the tolerance, or when the residual fell by `reduction`.
+        """
+        x, residual = start.copy(), np.empty(b.size)
+        best, best_norm, target = start, np.inf, tolerance
         for attempt in range(REFINEMENTS):
-            norm, rounding = _residual(self.ptr, self.idx, self.C, self.diagonal, b, x, residual)
-            first = first or norm
-            if not norm < 0.5 * best_norm and attempt > 0:
-                break  # no further progress: rounding, or a method that fails; keep the better of the two
-            best[:], best_norm = x, norm
-            if norm <= max(tolerance, rounding) or (tolerance > 0.0 and norm <= reduction * first):
+            norm, rounding = _residual(self.ptr, self.idx, self.C, self.diagonal, self.leak, b, x, residual)
+            if attempt == 0 and tolerance > 0.0:
+                target = max(tolerance, reduction * norm)
+            progress = norm < 0.5 * best_norm
+            if norm < best_norm:
+                best, best_norm = x, norm
+            if norm <= max(target, rounding) or not progress:
                 break
-            x += self._correction(residual / self.diagonal, reduction if tolerance > 0.0 else 1e-8)
-        if norm < best_norm:
-            best, best_norm = x, norm
-        answer = np.empty(b.size)
-        answer[self.order] = best
-        return answer
+            x = x + self._correction(residual / self.diagonal, reduction if tolerance > 0.0 else 1e-8)
+        return best
 
     def _correction(self, residual: Array, reduction: float) -> Array:
         if self.bandwidth <= NARROW:
@@ -87,50 +87,50 @@ class Ordered:
         return x
 
     def _direct(self):
-        n = self.order.size
-        C = sp.csr_array((self.C[: self.ptr[-1]], self.idx[: self.ptr[-1]].view(np.int32), self.ptr.view(
-            np.int32 if self.ptr.itemsize == 4 else np.int64)), shape=(n, n))
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", MatrixRankWarning)
-            return splu(sp.csc_array(sp.eye_array(n) - C))
+        n, used = self.diagonal.size, int(self.ptr[-1])
+        C = sp.csr_array((self.C[:used], self.idx[:used].astype(np.int64), self.ptr.astype(np.int64)), shape=(n, n))
+        return splu(sp.csc_array(sp.eye_array(n) - C))
 
 
 @kernel
-def _reorder(indptr, indices, probabilities, alpha, order, place, diagonal, ptr, idx, C):
-    """Fill the rows of C in the given order; the half bandwidth."""
+def _divide_by_diagonal(begin, end, indices, probabilities, alpha, diagonal, leak, ptr, idx, C):
+    """Fill in the parts of I - alpha P; the half bandwidth."""
     k, bandwidth = np.uint64(0), np.int64(0)
-    for t in range(order.size):
+    for t in range(begin.size):
         ptr[t] = k
-        s = order[t]
-        d = 1.0
-        for j in range(indptr[s], indptr[s + 1]):
-            u = place[indices[j]]
+        d, total = 1.0, 0.0
+        for j in range(begin[t], end[t]):
+            u = indices[j]
+            total += probabilities[j]
             if u == t:
                 d -= alpha * probabilities[j]
             else:
                 idx[k] = u
                 C[k] = alpha * probabilities[j]
                 k += np.uint64(1)
-                bandwidth = max(bandwidth, abs(np.int64(u) - np.int64(t)))
+                bandwidth = max(bandwidth, abs(np.int64(u) - t))
         for j in range(ptr[t], k):
             C[j] /= d
         diagonal[t] = d
-    ptr[order.size] = k
+        leak[t] = 1.0 - alpha * (1.0 if abs(total - 1.0) < 1e-12 else total)
+    ptr[begin.size] = k
     return bandwidth
 
 
 @kernel
-def _residual(ptr, idx, C, diagonal, b, x, residual):
+def _residual(ptr, idx, C, diagonal, leak, b, x, residual):
     """residual = b + alpha P x - x; its largest entry, and how much of that may be rounding."""
     norm, rounding = 0.0, 0.0
     for t in range(b.size):
         flow, size = 0.0, 0.0
         for j in range(ptr[t], ptr[t + 1]):
-            flow += C[j] * x[idx[j]]
-            size += C[j] * abs(x[idx[j]])
-        residual[t] = b[t] + diagonal[t] * (flow - x[t])
+            step = x[idx[j]] - x[t]
+            flow += C[j] * step
+            size += C[j] * abs(step)
+        residual[t] = b[t] - leak[t] * x[t] + diagonal[t] * flow
         norm = max(norm, abs(residual[t]))
-        rounding = max(rounding, abs(b[t]) + diagonal[t] * (size + abs(x[t])))
+        # the unit of x[t] itself moves the residual by as much as twice that
+        rounding = max(rounding, abs(b[t]) + abs(leak[t] * x[t]) + diagonal[t] * size + 2.0 * abs(x[t]))
     return norm, 1.2e-16 * rounding
 
 
@@ -181,8 +181,23 @@ def _sweep(ptr, idx, C, x, out):
 
 
 @kernel
+def _dot(x, y):
+    # Four sums side by side, because BLAS would start threads for this.
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    whole = x.size // 4 * 4
+    for i in range(0, whole, 4):
+        a += x[i] * y[i]
+        b += x[i + 1] * y[i + 1]
+        c += x[i + 2] * y[i + 2]
+        d += x[i + 3] * y[i + 3]
+    for i in range(whole, x.size):
+        a += x[i] * y[i]
+    return (a + b) + (c + d)
+
+
+@kernel
 def _bicgstab(ptr, idx, C, b, x, reduction, max_sweeps):
-    """BiCGSTAB (van der Vorst, 1992) on (I - G) x = g from x = 0; whether the residual fell to reduction * its start."""
+    """BiCGSTAB (van der Vorst, 1992) on (I - G) x = g from x = 0; whether the residual fell by `reduction`."""
     n = b.size
     r = np.empty(n)  # g, the first sweep from zero
     for t in range(n):
@@ -195,19 +210,19 @@ def _bicgstab(ptr, idx, C, b, x, reduction, max_sweeps):
     shadow, p, v, q = r.copy(), np.zeros(n), np.zeros(n), np.empty(n)
     rho, step, omega = 1.0, 1.0, 1.0
     for _ in range(max_sweeps // 2):
-        rho_before, rho = rho, np.dot(shadow, r)
+        rho_before, rho = rho, _dot(shadow, r)
         if rho == 0.0 or omega == 0.0:
             return False
         beta = rho / rho_before * step / omega
         for i in range(n):
             p[i] = r[i] + beta * (p[i] - omega * v[i])
         _sweep(ptr, idx, C, p, v)
-        step = rho / np.dot(shadow, v)
+        step = rho / _dot(shadow, v)
         for i in range(n):
             r[i] -= step * v[i]
         _sweep(ptr, idx, C, r, q)
-        size = np.dot(q, q)
-        omega = np.dot(q, r) / size if size > 0.0 else 0.0
+        size = _dot(q, q)
+        omega = _dot(q, r) / size if size > 0.0 else 0.0
         norm = 0.0
         for i in range(n):
             x[i] += step * p[i] + omega * r[i]

@@ -1,7 +1,7 @@
 """Files that dualq writes and reads back: whole or not at all, checked by SHA-256, and never unpickled.
 
-Arrays are kept in NumPy's .npz format with one entry more, `sha256`: the digest of every other entry's name, type, shape
-and bytes. Text (labels, settings) is kept as JSON in an array of bytes.
+Arrays are kept in NumPy's .npz format with one entry more, `sha256`: the digest of every other entry's name, type,
+shape and bytes. Text (labels, settings) is kept as JSON in an array of bytes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import os
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -51,11 +52,11 @@ def save_arrays(path: str | os.PathLike, arrays: Mapping[str, Any]) -> None:
 def load_arrays(path: str | os.PathLike) -> dict[str, Array]:
     """Read what `save_arrays` wrote; `CheckpointError` if the file is missing, cut off or changed."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such file") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zipfile.LargeZipFile) as error:
+    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise CheckpointError(f"{path}: not a whole .npz file ({error})") from None
     digest = arrays.pop("sha256", None)
     if digest is None or digest.tobytes() != _digest(arrays):

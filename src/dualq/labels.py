@@ -73,7 +73,7 @@ class Labels:
         """The labels as a table: one list per column."""
         if len(self.names) == 1:
             return {self.names[0]: list(self.values)}
-        return {name: [label[i] for label in self.values] for i, name in enumerate(self.names)}
+        return dict(zip(self.names, map(list, zip(*self.values, strict=True)), strict=True))
 
     def describe(self, place: int) -> str:
         """`state=3` or `stock=3, season='winter'`: how messages and reports name the label at a place."""

@@ -1,9 +1,10 @@
 """The finite Markov decision process (S, A, P, R, alpha) of the paper's Section 2.
 
-Transitions are kept as sparse rows, one per pair of state and action: row s*A + a lists the successors s' of (s, a) and
-their probabilities (the three arrays of SciPy's CSR format). An action that does not exist in a state has an empty row;
-an absorbing state is an ordinary state whose rows lead back to it. Everything is checked once, here, and read-only after.
-Arrays that have this layout already are shared with the caller, not copied: do not write to them afterwards.
+Transitions are kept as sparse rows, one per pair of state and action: row s*A + a lists the successors s' of (s, a)
+and their probabilities (the three arrays of SciPy's CSR format; a successor may be listed twice). An action that does
+not exist in a state has an empty row; an absorbing state is an ordinary state whose rows lead back to it. Everything
+is checked once, here, and read-only after. Arrays that have this layout already are shared with the caller, not
+copied: do not write to them afterwards.
 
     paper                      here
     P_a(s, s')                 transitions[s*A + a, s'], P(s, a) for one row
@@ -12,10 +13,10 @@ Arrays that have this layout already are shared with the caller, not copied: do 
     sigma: 0 <= r <= sigma     reward_bound (after reward_shift, if some reward is negative)
     eta                        default_weights()
 
-The paper assumes rewards in [0, sigma]. Users have costs and losses: any finite reward is accepted, and `nonnegative()` is
-the one place where rewards are moved into the paper's range, by adding `reward_shift` to every reward. A shift c moves every
-value by c / (1 - alpha) and leaves policies and occupancies as they are, provided that it is paid in every state for
-ever, absorbing states included. Rewards that are nowhere negative are not moved.
+The paper assumes rewards in [0, sigma]. Users have costs and losses: any finite reward is accepted, and
+`nonnegative()` is the one place where rewards are moved into the paper's range, by adding `reward_shift` to every
+reward. A shift c moves every value by c / (1 - alpha) and leaves policies and occupancies as they are, provided that
+it is paid in every state for ever, absorbing states included. Rewards that are nowhere negative are not moved.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from dualq.labels import Labels, as_labels
 
 Array = np.ndarray
 
-ROW_SUM_TOLERANCE = 1e-8  # rows this close to one are scaled to sum to one; others are refused
+ROW_SUM_TOLERANCE = 1e-6  # single precision: rows this close to one are scaled to sum to one; others are refused
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -81,13 +82,18 @@ class MDP:
             available = np.asarray(available, dtype=bool)
             if available.shape != (num_states, num_actions):
                 raise ModelError(f"available has shape {available.shape}; it must be {(num_states, num_actions)}")
-            rows = sp.csr_array(rows.multiply(available.reshape(-1, 1)))
+            lacking = ~available.any(axis=1)
+            if lacking.any():
+                state = states.describe(int(lacking.argmax()))
+                raise ModelError(f"no action is available in {state}; give it at least one")
+            rows = _kept(rows, available.ravel())
 
         def place(row: int) -> str:
             return f"({states.describe(row // num_actions)}, {actions.describe(row % num_actions)})"
 
         indptr, indices, probabilities = _checked_rows(rows, available, place)
-        expected, drawn_range = _expected_rewards(rewards, indptr, indices, probabilities, num_states, num_actions, place)
+        shape = num_states, num_actions
+        expected, drawn_range = _expected_rewards(rewards, indptr, indices, probabilities, shape, place)
 
         self._set(
             indptr=indptr,
@@ -99,9 +105,6 @@ class MDP:
             states=states,
             actions=actions,
         )
-        lacking = ~self.available.any(axis=1) if available is not None else np.zeros(0, bool)
-        if lacking.any():
-            raise ModelError(f"no action is available in {states.describe(int(lacking.argmax()))}; give it at least one")
 
     def _set(self, **fields: Any) -> None:
         for name, value in fields.items():
@@ -176,11 +179,11 @@ class MDP:
         return shifted
 
     def default_weights(self) -> Array:
-        """The paper's eta: reward_bound / |S| in each state, and 1 / |S| if the bound is zero (eta must be positive)."""
+        """The paper's eta: reward_bound / |S| in each state, 1 / |S| if the bound is zero (eta must be positive)."""
         return np.full(self.num_states, (self.reward_bound or 1.0) / self.num_states)
 
     def checked_weights(self, weights: Any) -> Array:
-        """Eta as an array: the default where it is None, one number for all states, or one positive number per state."""
+        """Eta as an array: the default where it is None, one number for all states, or one per state; positive."""
         if weights is None:
             return self.default_weights()
         eta = np.array(np.broadcast_to(np.asarray(weights, dtype=float), (self.num_states,)))
@@ -202,17 +205,17 @@ class MDP:
 def _checked_discount(discount: Any) -> float:
     discount = float(discount)
     if not 0.0 <= discount < 1.0:
-        advice = " (for episodes that end, use absorbing states and a discount such as 0.999)" if discount == 1.0 else ""
+        advice = " (for episodes that end, use absorbing states and, say, 0.999)" if discount == 1.0 else ""
         raise ModelError(f"discount is {discount:g}; it must be at least 0 and below 1{advice}")
     return discount
 
 
-def _sparse_rows(P: Any) -> tuple[sp.csr_array, int]:
+def _sparse_rows(P: Any) -> tuple[Any, int]:
     """P as CSR (S*A, S), and A."""
     if sp.issparse(P):
         num_rows, num_states = P.shape
         if num_states == 0 or num_rows == 0 or num_rows % num_states:
-            raise ModelError(f"sparse P has shape {P.shape}; it must be (S*A, S), with row s*A + a for state s, action a")
+            raise ModelError(f"sparse P has shape {P.shape}; it must be (S*A, S), row s*A + a for state s, action a")
         return sp.csr_array(P), num_rows // num_states
     P = np.asarray(P, dtype=float)
     if P.ndim != 3 or P.shape[0] != P.shape[2] or 0 in P.shape:
@@ -221,19 +224,28 @@ def _sparse_rows(P: Any) -> tuple[sp.csr_array, int]:
     return sp.csr_array(P.reshape(num_states * num_actions, num_states)), num_actions
 
 
-def _checked_rows(rows: sp.csr_array, available: Array | None, place) -> tuple[Array, Array, Array]:
-    """The three CSR arrays, every row of an available pair a distribution; in the caller's memory where the types fit."""
-    # One integer type for both index arrays, as SciPy wants it, and four bytes unless there are over 2**31 nonzeros.
+def _kept(rows: Any, wanted: Array) -> sp.csr_array:
+    """The same rows, those that are not wanted emptied."""
+    lengths = np.diff(rows.indptr)
+    entries = np.repeat(wanted, lengths)
+    indptr = np.concatenate([[0], np.cumsum(lengths * wanted)])
+    return sp.csr_array((rows.data[entries], rows.indices[entries], indptr), shape=rows.shape)
+
+
+def _checked_rows(rows: Any, available: Array | None, place) -> tuple[Array, Array, Array]:
+    """The three CSR arrays, every available pair's row a distribution; in the caller's memory where the types fit."""
+    num_rows, num_states = rows.shape
+    # One integer type for both index arrays, as SciPy wants it: four bytes unless there are over 2**31 nonzeros.
     integer = np.int32 if rows.nnz < 2**31 else np.int64
     indptr, indices = (np.ascontiguousarray(index, integer).view() for index in (rows.indptr, rows.indices))
     probabilities = np.ascontiguousarray(rows.data, float).view()
-    wanted = np.ones(rows.shape[0], bool) if available is None else available.ravel()
-    row, deviation = _check(unsigned(indptr), unsigned(indices), probabilities, wanted, rows.shape[1], ROW_SUM_TOLERANCE)
+    wanted = np.ones(num_rows, bool) if available is None else available.ravel()
+    row, deviation = _check(unsigned(indptr), unsigned(indices), probabilities, wanted, num_states, ROW_SUM_TOLERANCE)
     if row >= 0:
         entries = slice(indptr[row], indptr[row + 1])
-        raise ModelError(f"row {place(row)} {_complaint(indices[entries], probabilities[entries], rows.shape[1])}")
-    if deviation > 1e-15 * max(1, rows.nnz // rows.shape[0]):  # more than rounding
-        sums = np.bincount(np.repeat(np.arange(rows.shape[0]), np.diff(indptr)), probabilities, rows.shape[0])
+        raise ModelError(f"row {place(row)} {_complaint(indices[entries], probabilities[entries], num_states)}")
+    if deviation > 1e-15 * max(1, rows.nnz // num_rows):  # more than rounding
+        sums = np.bincount(np.repeat(np.arange(num_rows), np.diff(indptr)), probabilities, num_rows)
         probabilities = probabilities / np.repeat(sums, np.diff(indptr))
     return indptr, indices, probabilities
 
@@ -282,15 +294,15 @@ def _never_left(indptr, indices, probabilities, num_actions):
     return never_left
 
 
-def _expected_rewards(rewards, indptr, indices, probabilities, num_states, num_actions, place):
+def _expected_rewards(rewards, indptr, indices, probabilities, shape, place):
     """Expected rewards (S, A), and the range of the rewards that transitions of positive probability pay."""
-    shape = (num_states, num_actions)
+    num_states, num_actions = shape
     row_lengths = np.diff(indptr)
     sparse = sp.issparse(rewards)
     if not sparse:
         rewards = np.asarray(rewards, dtype=float)
     if not sparse and rewards.shape == shape:
-        exists = row_lengths.reshape(shape) > 0
+        exists = (row_lengths > 0).reshape(shape)
         expected = np.where(exists, rewards, 0.0)
         bad = ~np.isfinite(expected)
         if bad.any():
@@ -328,5 +340,6 @@ def _checked_range(reward_bound: Any, drawn: tuple[float, float]) -> tuple[float
     else:
         low, high = (float(end) for end in reward_bound)
     if not (np.isfinite(low) and np.isfinite(high) and low <= drawn[0] and drawn[1] <= high):
-        raise ModelError(f"rewards lie in [{drawn[0]:g}, {drawn[1]:g}], outside of the bound given, [{low:g}, {high:g}]")
+        here, given = f"[{drawn[0]:g}, {drawn[1]:g}]", f"[{low:g}, {high:g}]"
+        raise ModelError(f"rewards lie in {here}, outside of the bound given, {given}")
     return low, high

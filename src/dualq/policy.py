@@ -1,13 +1,13 @@
 """Policies: the probability of each action in each state, their exact values and occupancies.
 
-    paper                              here
-    theta_s(a), pi_s(a)                policy.matrix[s, a]
-    P_theta, R_theta                   policy.chain(mdp)
-    V^pi = (I - alpha P_pi)^-1 R_pi    policy.value(mdp)
-    lambda^pi, with eta = (I - alpha P_pi')  sum_a lambda_a,  lambda_a(s) = pi_s(a) sum_a' lambda_a'(s)
-                                       policy.occupancy(mdp, weights)
-    primal policy: argmax_a Q_a(s)     Policy.greedy(Q)
-    dual policy: lambda_a(s) / sum_a' lambda_a'(s)   Policy.from_occupancy(occupancy)
+paper                              here
+theta_s(a), pi_s(a)                policy.matrix[s, a]
+P_theta, R_theta                   policy.chain(mdp)
+V^pi = (I - alpha P_pi)^-1 R_pi    policy.value(mdp)
+lambda^pi, with eta = (I - alpha P_pi')  sum_a lambda_a,  lambda_a(s) = pi_s(a) sum_a' lambda_a'(s)
+                                   policy.occupancy(mdp, weights)
+primal policy: argmax_a Q_a(s)     Policy.greedy(Q)
+dual policy: lambda_a(s) / sum_a' lambda_a'(s)   Policy.from_occupancy(occupancy)
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Policy:
         states = as_labels(states, matrix.shape[0], "state")
         if bad.any():
             s = int(bad.argmax())
-            raise ModelError(f"policy in {states.describe(s)} is {matrix[s].tolist()}; it must be probabilities summing to 1")
+            row = matrix[s].tolist()
+            raise ModelError(f"policy in {states.describe(s)} is {row}; it must be probabilities summing to 1")
         undecided = np.zeros(matrix.shape[0], bool) if undecided is None else np.array(undecided, dtype=bool)
         for array in (matrix, undecided):
             array.flags.writeable = False
@@ -64,11 +65,15 @@ class Policy:
 
     @classmethod
     def greedy(cls, Q: Array, states: Any = None, actions: Any = None) -> Policy:
-        """The action with the largest Q in each state; among equals, the one listed first."""
-        return cls.deterministic(np.argmax(Q, axis=1), Q.shape[1], states, actions)
+        """The action with the largest Q in each state; among those that are equal to rounding, the one listed first."""
+        best = Q.max(axis=1, keepdims=True)
+        equal = best - Q <= 4.0 * np.finfo(float).eps * np.abs(best)
+        return cls.deterministic(np.argmax(equal, axis=1), Q.shape[1], states, actions)
 
     @classmethod
-    def from_occupancy(cls, occupancy: Array, available: Array | None = None, states: Any = None, actions: Any = None) -> Policy:
+    def from_occupancy(
+        cls, occupancy: Array, available: Array | None = None, states: Any = None, actions: Any = None
+    ) -> Policy:
         """Each state's occupancy, normalised; uniform over the available actions, and `undecided`, where it is zero."""
         occupancy = np.asarray(occupancy, dtype=float)
         available = np.ones(occupancy.shape, bool) if available is None else available
@@ -107,7 +112,7 @@ class Policy:
 
     def chain(self, mdp: MDP) -> tuple[sp.csr_array, Array]:
         """(P_pi, R_pi): the Markov chain and the expected rewards under this policy."""
-        self._check_fits(mdp)
+        self.check_fits(mdp)
         S, A = self.matrix.shape
         s, a = np.nonzero(self.matrix)
         choose = sp.csr_array((self.matrix[s, a], (s, s * A + a)), shape=(S, S * A))
@@ -124,10 +129,13 @@ class Policy:
         visits = solve_chain(P, mdp.discount, mdp.checked_weights(weights), transpose=True)
         return self.matrix * visits[:, None]
 
-    def _check_fits(self, mdp: MDP) -> None:
+    def check_fits(self, mdp: MDP) -> None:
+        """Refuse a model of another size, or one where an action of this policy does not exist."""
         if self.matrix.shape != mdp.rewards.shape:
-            raise ModelError(f"the policy is for {self.matrix.shape} states and actions, the model has {mdp.rewards.shape}")
+            sizes = f"{self.matrix.shape} states and actions, the model has {mdp.rewards.shape}"
+            raise ModelError(f"the policy is for {sizes}")
         outside = (self.matrix > 0.0) & ~mdp.available
         if outside.any():
             s, a = (int(i) for i in np.argwhere(outside)[0])
-            raise ModelError(f"the policy takes {self.actions.describe(a)} in {self.states.describe(s)}, where it does not exist")
+            action, state = self.actions.describe(a), self.states.describe(s)
+            raise ModelError(f"the policy takes {action} in {state}, where it does not exist")

@@ -44,7 +44,6 @@ class Solution:
         Q: Array | None = None,
         occupancy: Array | None = None,
         ratio: Array | None = None,
-        choice: Array | None = None,
         weights: Any = None,
         distribution: Any = None,
         error_bound: float | None = None,
@@ -60,7 +59,6 @@ class Solution:
         self.bounds = bounds
         self.method = method
         self.iterations = iterations
-        self._choice = choice
         # A cached property looks here first, so what is given is never computed.
         given = {"Q": Q, "occupancy": occupancy, "ratio": ratio}
         self.__dict__.update({name: array for name, array in given.items() if array is not None})
@@ -80,15 +78,13 @@ class Solution:
         """mu = M^-1 lambda."""
         if self.distribution is None:
             return self.occupancy
-        return np.divide(self.occupancy, self.distribution, out=np.zeros_like(self.occupancy), where=self.distribution > 0)
+        M = self.distribution
+        return np.divide(self.occupancy, M, out=np.zeros_like(self.occupancy), where=M > 0.0)
 
     @cached_property
     def primal_policy(self) -> Policy:
-        """argmax_a Q[s, a]; among equals the action listed first, or the one the solver settled on."""
-        labels = self.mdp.states, self.mdp.actions
-        if self._choice is not None:
-            return Policy.deterministic(self._choice, self.mdp.num_actions, *labels)
-        return Policy.greedy(self.Q, *labels)
+        """argmax_a Q[s, a]; among equals the action listed first."""
+        return Policy.greedy(self.Q, self.mdp.states, self.mdp.actions)
 
     @cached_property
     def dual_policy(self) -> Policy:
@@ -124,11 +120,12 @@ def checked_distribution(mdp: MDP, distribution: Any) -> Array | None:
     """The diagonal of M as an array (S, A): probabilities of the pairs, positive wherever an action is available."""
     if distribution is None:
         return None
-    M = np.where(mdp.available, np.asarray(distribution, dtype=float), 0.0) if np.shape(distribution) == mdp.rewards.shape else None
-    if M is None:
+    if np.shape(distribution) != mdp.rewards.shape:
         raise ModelError(f"distribution has shape {np.shape(distribution)}; it must be {mdp.rewards.shape}")
+    M = np.where(mdp.available, np.asarray(distribution, dtype=float), 0.0)
     wrong = mdp.available & ~(np.isfinite(M) & (M > 0))
     if wrong.any():
         s, a = (int(i) for i in np.argwhere(wrong)[0])
-        raise ModelError(f"distribution at ({mdp.states.describe(s)}, {mdp.actions.describe(a)}) is {M[s, a]:g}; it must be positive")
+        place = f"({mdp.states.describe(s)}, {mdp.actions.describe(a)})"
+        raise ModelError(f"distribution at {place} is {M[s, a]:g}; it must be positive")
     return M

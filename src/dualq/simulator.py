@@ -1,0 +1,228 @@
+"""Simulator: a model, the policy that behaves in it, where it starts, and how rewards are drawn.
+
+    paper                              here
+    theta_s(a)                         behaviour.matrix[s, a]
+    v_0                                start
+    v_k = (P_theta')^k v_0             state_distribution(k)
+    tau_k(s, a) = v_k(s) theta_s(a)    distribution(k), the diagonal of the paper's M_k
+    v_infinity(s) theta_s(a)           stationary(), the diagonal of M_infinity
+
+The model holds expected rewards; the simulator holds the rewards as drawn. Each transition (s, a) -> s' pays a reward
+uniform on [reward_low, reward_high], two arrays that lie beside the model's `indices` and `probabilities`, one number
+per nonzero. Where they are left out, (s, a) always pays its expected reward and nothing is stored. A row may list a
+successor twice, with different rewards: the reward is then random given s'.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from dualq.chains import solve_chain
+from dualq.errors import ModelError
+from dualq.mdp import MDP
+from dualq.policy import Policy
+
+Array = np.ndarray
+
+TOLERANCE = 1e-8  # of sums to one, and of the drawn rewards' mean against the model's, relative to the rewards' size
+POWER_STEPS = 1000  # of a chain, before its stationary distribution is left to a linear solver
+
+
+@dataclass(frozen=True, eq=False)
+class Simulator:
+    """Draws states, actions and rewards from a known model; checked once, read-only after.
+
+    mdp           the model, with expected rewards
+    behaviour     the policy that acts in it
+    start         (S,) distribution of the first state
+    source        one line: where the problem comes from
+    reward_low, reward_high   (nonzeros,) or None: range of the reward of each transition, in the order of mdp.indices
+    """
+
+    mdp: MDP
+    behaviour: Policy
+    start: Array = field(repr=False)
+    source: str
+    reward_low: Array | None = field(default=None, repr=False)
+    reward_high: Array | None = field(default=None, repr=False)
+
+    def __post_init__(self):
+        self.behaviour.check_fits(self.mdp)
+        object.__setattr__(self, "start", _checked_start(self.start, self.mdp))
+        if (self.reward_low is None) != (self.reward_high is None):
+            raise ModelError("reward_low and reward_high must be given together, or both left out")
+        if self.reward_low is not None and self.reward_high is not None:
+            low, high = (np.array(end, dtype=float) for end in (self.reward_low, self.reward_high))
+            _check_rewards(low, high, self.mdp)
+            for name, end in (("reward_low", low), ("reward_high", high)):
+                end.flags.writeable = False
+                object.__setattr__(self, name, end)
+
+    # ---- one step at a time
+
+    def reset(self, rng: np.random.Generator) -> int:
+        """A first state, s ~ start."""
+        return _draw(self._start_cumulated, rng)
+
+    def behave(self, s: int, rng: np.random.Generator) -> int:
+        """The action that the behaviour takes in state s, a ~ theta_s."""
+        return _draw(np.cumsum(self.behaviour.matrix[s]), rng)
+
+    def step(self, s: int, a: int, rng: np.random.Generator) -> tuple[float, int]:
+        """(r, s') with s' ~ P(. | s, a) and r uniform in its range; a second number is drawn only where r is random."""
+        begin, end = self._row(s, a)
+        j = begin + _draw(np.cumsum(self.mdp.probabilities[begin:end]), rng)
+        if self.reward_low is None or self.reward_high is None:
+            reward = self.mdp.rewards[s, a]
+        else:
+            reward, width = self.reward_low[j], self.reward_high[j] - self.reward_low[j]
+            if width > 0.0:
+                reward += width * rng.random()
+        return float(reward), int(self.mdp.indices[j])
+
+    def _row(self, s: int, a: int) -> tuple[int, int]:
+        mdp = self.mdp
+        if not (0 <= s < mdp.num_states and 0 <= a < mdp.num_actions):
+            known = f"states are 0 to {mdp.num_states - 1}, actions 0 to {mdp.num_actions - 1}"
+            raise ModelError(f"no state {s} with action {a}; {known}")
+        row = s * mdp.num_actions + a
+        begin, end = int(mdp.indptr[row]), int(mdp.indptr[row + 1])
+        if begin == end:
+            raise ModelError(f"{mdp.actions.describe(a)} does not exist in {mdp.states.describe(s)}")
+        return begin, end
+
+    @cached_property
+    def _start_cumulated(self) -> Array:
+        return np.cumsum(self.start)
+
+    # ---- where the behaviour goes
+
+    def state_distribution(self, k: int) -> Array:
+        """v_k = (P_theta')^k v_0 (S,): the distribution of the state after k steps."""
+        k = operator.index(k)
+        if k < 0:
+            raise ModelError(f"k is {k}; the number of steps must not be negative")
+        v = self.start
+        for _ in range(k):
+            v = self._flow @ v
+        return v.copy() if k == 0 else v
+
+    def distribution(self, k: int) -> Array:
+        """tau_k (S, A): the distribution of (s, a) after k steps, v_k(s) theta_s(a)."""
+        return self.state_distribution(k)[:, None] * self.behaviour.matrix
+
+    def stationary(self) -> Array:
+        """M_infinity as an array (S, A): v(s) theta_s(a) with v = P_theta' v, sum v = 1.
+
+        v is unique when the chain ends up in the same class of states from everywhere; a ModelError if it does not.
+        """
+        P = sp.csr_array(self._flow.T)
+        states = _only_recurrent_class(P, self.mdp)
+        v = np.zeros(self.mdp.num_states)
+        v[states] = _stationary(sp.csr_array(P[states][:, states]))
+        return v[:, None] * self.behaviour.matrix
+
+    @cached_property
+    def _flow(self) -> sp.csr_array:
+        """P_theta transposed: v_{k+1} = _flow v_k."""
+        P, _ = self.behaviour.chain(self.mdp)
+        return sp.csr_array(P.T)
+
+
+def _draw(cumulated: Array, rng: np.random.Generator) -> int:
+    """The first place where the cumulated probabilities exceed a uniform number; one number is drawn."""
+    # Rounding can leave the total just under one; the last place of positive probability takes the difference.
+    u = min(rng.random(), np.nextafter(cumulated[-1], 0.0))
+    return int(np.searchsorted(cumulated, u, side="right"))
+
+
+def _only_recurrent_class(P: sp.csr_array, mdp: MDP) -> Array:
+    """The states of the one closed class of a chain."""
+    count, class_of = connected_components(P, connection="strong")
+    leaves = np.zeros(count, bool)
+    from_, to = class_of[np.repeat(np.arange(class_of.size), np.diff(P.indptr))], class_of[P.indices]
+    leaves[from_[from_ != to]] = True
+    closed = np.flatnonzero(~leaves)
+    if closed.size > 1:
+        one, other = (mdp.states.describe(int(np.argmax(class_of == c))) for c in closed[:2])
+        raise ModelError(
+            f"the behaviour's stationary distribution is not unique: {closed.size} sets of states are never left, "
+            f"among them those of {one} and of {other}; use distribution(k) instead"
+        )
+    return np.flatnonzero(class_of == closed[0])
+
+
+def _stationary(P: sp.csr_array) -> Array:
+    """v = P'v, sum v = 1, of an irreducible chain: by its powers if it mixes fast, else by a sparse linear system."""
+    n = P.indptr.size - 1
+    flow = sp.csr_array(P.T)
+    v = np.full(n, 1.0 / n)
+    for _ in range(POWER_STEPS):
+        moved = flow @ v
+        if np.abs(moved - v).sum() <= 1e-15:
+            return moved / moved.sum()
+        v = (v + moved) / 2.0  # half a step: a chain that goes in circles settles too
+    # Between two visits to a state i the chain spends x(j) = 1{j = i} + sum_s x(s) P(s, j) 1{j != i} steps in each j,
+    # and v = x / sum x. With x measured in visits to i, a state i that is hardly ever visited would make x overflow:
+    # take the largest of a discounted occupancy, which is always well scaled.
+    i = int(np.argmax(solve_chain(P, 1.0 - 1e-6, v, transpose=True)))
+    once = np.zeros(n)
+    once[i] = 1.0
+    P.data[P.indices == i] = 0.0
+    x = np.maximum(solve_chain(P, 1.0, once, transpose=True), 0.0)
+    return x / x.sum()
+
+
+# ---- checks at the border
+
+
+def _checked_start(start: Array, mdp: MDP) -> Array:
+    start = np.array(start, dtype=float)
+    if start.shape != (mdp.num_states,):
+        raise ModelError(f"start has shape {start.shape}; it must be {(mdp.num_states,)}, one probability per state")
+    bad = ~(start >= 0.0)
+    if bad.any():
+        s = int(bad.argmax())
+        raise ModelError(f"start in {mdp.states.describe(s)} is {start[s]:g}; probabilities must not be negative")
+    total = start.sum()
+    if not abs(total - 1.0) <= TOLERANCE:
+        raise ModelError(f"start sums to {total:.10g}; it must sum to 1")
+    start /= total
+    start.flags.writeable = False
+    return start
+
+
+def _check_rewards(low: Array, high: Array, mdp: MDP) -> None:
+    """The reward ranges fit the model's transitions, its reward range, and its expected rewards."""
+    row_of = np.repeat(np.arange(mdp.indptr.size - 1), np.diff(mdp.indptr))
+
+    def place(row: int) -> str:
+        return f"({mdp.states.describe(row // mdp.num_actions)}, {mdp.actions.describe(row % mdp.num_actions)})"
+
+    for name, end in (("reward_low", low), ("reward_high", high)):
+        if end.shape != mdp.indices.shape:
+            right = f"{mdp.indices.shape}, one number per transition in mdp.indices"
+            raise ModelError(f"{name} has shape {end.shape}; it must be {right}")
+    least, most = mdp.reward_range
+    bad = (mdp.probabilities > 0.0) & ~((least <= low) & (low <= high) & (high <= most))  # NaN fails too
+    if bad.any():
+        j = int(bad.argmax())
+        raise ModelError(
+            f"rewards of {place(int(row_of[j]))} to {mdp.states.describe(int(mdp.indices[j]))} are drawn from "
+            f"[{low[j]:g}, {high[j]:g}]; that must be a range within the model's reward_bound, [{least:g}, {most:g}]"
+        )
+    middle = np.where(mdp.probabilities > 0.0, low + high, 0.0) / 2.0
+    drawn = np.bincount(row_of, mdp.probabilities * middle, mdp.indptr.size - 1)
+    wrong = np.abs(drawn - mdp.rewards.ravel()) > TOLERANCE * max(1.0, -least, most)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise ModelError(
+            f"rewards drawn in {place(row)} are {drawn[row]:.10g} on average; "
+            f"the model's expected reward there is {mdp.rewards.flat[row]:.10g}"
+        )

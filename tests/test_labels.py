@@ -1,0 +1,94 @@
+"""Labels: places, types, and what is said when one is not there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dualq.errors import ModelError
+from dualq.labels import Labels, as_labels
+
+
+@given(st.lists(st.one_of(st.integers(), st.text()), unique=True))
+def test_index_and_getitem_are_inverse(values):
+    labels = Labels(values)
+    assert [labels.index(value) for value in values] == list(range(len(values)))
+    assert [labels[i] for i in range(len(values))] == values
+    assert [type(v) for v in labels] == [type(v) for v in values]
+
+
+def test_types_are_kept_apart():
+    labels = Labels(["3", 3, "winter"])
+    assert (labels.index("3"), labels.index(3)) == (0, 1)
+    assert 3 in labels
+    assert "4" not in labels
+
+
+def test_numpy_values_become_plain():
+    labels = Labels(np.array([5, 7]))
+    assert [type(v) for v in labels] == [int, int]
+    assert labels.index(np.int64(7)) == 1
+    assert Labels([(np.int32(1), np.str_("a"))], ("x", "y")).index([1, "a"]) == 0
+
+
+def test_a_count_stands_for_0_1_2():
+    labels = Labels(4, "state")
+    assert list(labels) == [0, 1, 2, 3]
+    assert labels.index(3) == 3
+    assert labels.index({"state": 2}) == 2
+    assert labels == Labels([0, 1, 2, 3], "state")
+    assert hash(labels) == hash(Labels([0, 1, 2, 3], "state"))
+    with pytest.raises(ModelError, match="no state 4"):
+        labels.index(4)
+
+
+def test_several_columns():
+    labels = Labels([(0, "winter"), (1, "winter"), (0, "summer")], ("stock", "season"))
+    assert labels.index((0, "summer")) == labels.index({"season": "summer", "stock": 0}) == 2
+    assert labels.columns() == {"stock": [0, 1, 0], "season": ["winter", "winter", "summer"]}
+    assert labels.describe(1) == "stock=1, season='winter'"
+    with pytest.raises(ModelError, match="a label needs the columns stock, season; got stock"):
+        labels.index({"stock": 0})
+
+
+def test_one_column_is_bare():
+    labels = Labels(["a", "b"], "mood")
+    assert labels.index({"mood": "b"}) == labels.index("b") == labels.index(("b",)) == 1
+    assert labels.columns() == {"mood": ["a", "b"]}
+    assert labels.describe(0) == "mood='a'"
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("wintr", r"no season 'wintr'; did you mean 'winter'\?"),
+        ("monsoon", r"no season 'monsoon'; known are 'winter', 'spring', 'summer'$"),
+    ],
+)
+def test_an_unknown_label_is_answered_with_a_near_one(asked, message):
+    with pytest.raises(ModelError, match=message):
+        Labels(["winter", "spring", "summer"], "season").index(asked)
+
+
+def test_the_hint_keeps_the_type():
+    with pytest.raises(ModelError, match=r"no state '3'; did you mean 3\?"):
+        Labels(10).index("3")
+
+
+def test_bad_labels_are_refused():
+    with pytest.raises(ModelError, match="state label 'a' appears twice; labels must be distinct"):
+        Labels(["a", "b", "a"])
+    with pytest.raises(
+        ModelError, match=r"label \(1, 2, 3\) at place 1 has 3 entries; 2 are needed, one per column x, y"
+    ):
+        Labels([(1, 2), (1, 2, 3)], ("x", "y"))
+    with pytest.raises(ModelError, match="2 action labels were given for 3 actions"):
+        as_labels(["a", "b"], 3, "action")
+
+
+def test_labels_of_other_columns_differ():
+    assert Labels(3, "state") != Labels(3, "action")
+    assert Labels([0, 1]) != Labels([1, 0])
+    assert repr(Labels(["a", "b"], "mood")) == "Labels(2 of mood: 'a', 'b')"
