@@ -12,13 +12,13 @@ from dualq._version import __version__
 
 if TYPE_CHECKING:
     from dualq import errors, problems
+    from dualq.exact import solve
     from dualq.labels import Labels
     from dualq.mdp import MDP
     from dualq.policy import Policy
     from dualq.saddle.gaps import duality_gap, pseudo_gap
     from dualq.simulator import Simulator
     from dualq.solution import Solution
-    from dualq.solve import solve
 
 _HOME = {
     "errors": "dualq.errors",
@@ -30,7 +30,7 @@ _HOME = {
     "pseudo_gap": "dualq.saddle.gaps",
     "Simulator": "dualq.simulator",
     "Solution": "dualq.solution",
-    "solve": "dualq.solve",
+    "solve": "dualq.exact",
 }
 
 __all__ = [  # noqa: RUF022 (modules first)
@@ -52,7 +52,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'dualq' has no attribute {name!r}")
     module = import_module(_HOME[name])
-    return module if module.__name__ == f"dualq.{name}" and name != "solve" else getattr(module, name)
+    return module if module.__name__ == f"dualq.{name}" else getattr(module, name)
 
 
 def __dir__() -> list[str]:
