@@ -1,0 +1,324 @@
+"""The command line, as a person and as a script meet it."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import dualq
+from dualq import cli
+from dualq.models import read_model, write_model
+from dualq.solution import load_solution
+
+MACHINE = """state,action,next_state,probability,reward
+working,run,working,0.9,10
+working,run,broken,0.1,10
+working,oil,working,0.98,7
+working,oil,broken,0.02,7
+broken,run,broken,1,0
+broken,repair,working,1,-30
+"""
+ROWS = list(csv.DictReader(MACHINE.splitlines()))
+DUALQ = [sys.executable, "-c", "from dualq.cli import main; main()"]
+
+
+@pytest.fixture
+def machine(tmp_path):
+    path = tmp_path / "machine.csv"
+    path.write_text(MACHINE)
+    return path
+
+
+def enumerated(discount):
+    """Values of the best policy and the policy, by trying every one: {state: value}, {state: action}."""
+    states = ["working", "broken"]
+    choices = [sorted({row["action"] for row in ROWS if row["state"] == state}) for state in states]
+    best = None
+    for actions in itertools.product(*choices):
+        P, R = np.zeros((2, 2)), np.zeros(2)
+        for row in ROWS:
+            s, p = states.index(row["state"]), float(row["probability"])
+            if actions[s] == row["action"]:
+                P[s, states.index(row["next_state"])] += p
+                R[s] += p * float(row["reward"])
+        V = np.linalg.solve(np.eye(2) - discount * P, R)
+        if best is None or V.sum() > best[0].sum():
+            best = V, dict(zip(states, actions, strict=True))
+    assert best is not None
+    return dict(zip(states, best[0], strict=True)), best[1]
+
+
+# ---- solve
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.5, 0.95])
+def test_solve_finds_the_policy_that_enumeration_finds(machine, tmp_path, capsys, discount):
+    values, actions = enumerated(discount)
+    out = tmp_path / "new" / "answer"
+    assert cli.run(["solve", str(machine), "--discount", str(discount), "--out", str(out), "--json"]) == 0
+    said, err = capsys.readouterr()
+    facts = json.loads(said)
+    assert err == ""
+
+    assert {row["state"]: row["action"] for row in facts["first_states"]} == actions
+    assert {row["state"]: row["value"] for row in facts["first_states"]} == pytest.approx(values, abs=1e-7)
+    assert facts["mean_value"] == pytest.approx(sum(values.values()) / 2, abs=1e-7)
+    assert facts["weighted_value"] == pytest.approx(sum(values.values()) * (30 + 10) / 2, abs=1e-5)  # range [-30, 10]
+    assert (facts["states"], facts["actions"], facts["discount"]) == (2, 3, discount)
+    assert 0.0 <= facts["error_bound"] <= 1e-6
+    for row in facts["first_states"]:
+        assert abs(row["value"] - values[row["state"]]) <= facts["error_bound"] + 1e-12
+    assert facts["files"] == [str(out / "solution.npz"), str(out / "policy.csv")]
+
+    with (out / "policy.csv").open(newline="") as file:
+        assert {row["state"]: row["action"] for row in csv.DictReader(file)} == actions
+    arrays, kept = load_solution(out / "solution.npz")
+    assert list(kept["states"]) == ["working", "broken"]
+    np.testing.assert_allclose(arrays["V"], list(values.values()), atol=1e-7)
+    flow = arrays["occupancy"].sum(axis=1)  # discounted visits of all states add up to weights / (1 - discount)
+    assert flow.sum() == pytest.approx(arrays["weights"].sum() / (1 - discount))
+
+
+def test_solve_reads_the_npz_that_was_written(machine, tmp_path, capsys):
+    write_model(tmp_path / "machine.npz", read_model(machine, 0.95))
+    assert cli.run(["solve", str(tmp_path / "machine.npz"), "--json"]) == 0
+    one = json.loads(capsys.readouterr().out)
+    assert cli.run(["solve", str(machine), "--discount", "0.95", "--json"]) == 0
+    other = json.loads(capsys.readouterr().out)
+    assert one["first_states"] == other["first_states"]
+    assert one["files"] == []
+
+
+def test_every_method_gives_the_same_answer(machine, capsys):
+    from dualq.exact import METHODS
+
+    values, actions = enumerated(0.9)
+    for method in METHODS:
+        assert cli.run(["solve", str(machine), "--discount", "0.9", "--method", method, "--json"]) == 0
+        facts = json.loads(capsys.readouterr().out)
+        assert {row["state"]: row["action"] for row in facts["first_states"]} == actions, method
+        assert {row["state"]: row["value"] for row in facts["first_states"]} == pytest.approx(values, abs=1e-6), method
+
+
+def test_solve_says_to_people_what_it_says_in_json(machine, monkeypatch):
+    values, actions = enumerated(0.95)
+    for width in ("80", "120"):
+        monkeypatch.setenv("COLUMNS", width)
+        result = CliRunner().invoke(cli.app, ["solve", str(machine), "--discount", "0.95"])
+        assert result.exit_code == 0, result.output
+        lines = result.stdout.splitlines()
+        assert max(len(line) for line in lines if str(machine) not in line) <= int(width)
+        cells = [line.split() for line in lines]
+        for state, action in actions.items():
+            assert [state, action, f"{values[state]:.6g}"] in cells
+        for name in (
+            "states",
+            "actions",
+            "discount",
+            "method",
+            "seconds",
+            "proven error",
+            "mean value",
+            "weighted value",
+        ):
+            assert sum(line.strip().startswith(name + "  ") for line in lines) == 1, name
+
+
+def test_a_long_policy_is_cut_and_says_so(tmp_path, capsys):
+    S = 25
+    P = np.zeros((S, 1, S))
+    P[np.arange(S), 0, (np.arange(S) + 1) % S] = 1.0
+    write_model(tmp_path / "ring.npz", dualq.MDP(P, np.arange(S)[:, None], 0.5))
+    assert cli.run(["solve", str(tmp_path / "ring.npz")]) == 0
+    assert "(first 10 of 25 states)" in capsys.readouterr().out
+
+
+def test_labels_that_look_like_markup_are_printed_as_they_are(tmp_path, capsys):
+    path = tmp_path / "[bold]m.csv"
+    path.write_text("state,action,next_state,probability,reward\n[red]s[/],[/x],[red]s[/],1,1\n")
+    assert cli.run(["solve", str(path), "--discount", "0.5"]) == 0
+    said = capsys.readouterr().out
+    assert ["[red]s[/]", "[/x]", "2"] in [line.split() for line in said.splitlines()]
+    assert "[bold]m.csv" in said
+
+
+# ---- learn
+
+
+def test_learn_without_a_log_explains_the_shipped_model(tmp_path, capsys):
+    shop = dualq.problems.inventory()
+    mdp = shop.mdp
+    P, R = mdp.transitions.toarray().reshape(*mdp.rewards.shape, -1), mdp.rewards
+    V = np.zeros(mdp.num_states)
+    for _ in range(2000):  # plain value iteration
+        Q = np.where(mdp.available, R + mdp.discount * P @ V, -np.inf)
+        V = Q.max(axis=1)
+    theta = shop.behaviour.matrix
+    chain, paid = np.einsum("sa,sat->st", theta, P), (theta * R).sum(axis=1)
+    V_behaviour = np.linalg.solve(np.eye(mdp.num_states) - mdp.discount * chain, paid)
+
+    assert cli.run(["learn", "--json", "--out", str(tmp_path)]) == 0
+    said, err = capsys.readouterr()
+    assert err == ""
+    facts = json.loads(said)
+    assert facts["learned_from_log"] is False
+    value = facts["value"]
+    assert value["best"] == pytest.approx(shop.start @ V, abs=1e-8)
+    assert value["behaviour"] == pytest.approx(shop.start @ V_behaviour, abs=1e-8)
+    assert value["improvement"] == pytest.approx(value["best"] - value["behaviour"])
+    assert 0 < value["best_error"] < 1e-6
+    assert 0 < value["behaviour_error"] < 1e-6
+    assert len(facts["policy"]) == mdp.num_states
+    for row in facts["policy"]:
+        s, a = mdp.states.index((row["stock"], row["season"])), mdp.actions.index(row["order"])
+        assert Q[s, a] >= V[s] - 1e-7
+
+    with (tmp_path / "policy.csv").open(newline="") as file:
+        kept = [(row["stock"], row["season"], row["order"]) for row in csv.DictReader(file)]
+    assert kept == [(str(r["stock"]), r["season"], str(r["order"])) for r in facts["policy"]]
+
+
+def test_the_table_of_orders_holds_every_order(capsys):
+    assert cli.run(["learn", "--json"]) == 0
+    policy = json.loads(capsys.readouterr().out)["policy"]
+    assert cli.run(["learn"]) == 0
+    said = capsys.readouterr().out
+    assert "Learning from logs is not part of this version." in said
+    seasons = list(dict.fromkeys(row["season"] for row in policy))
+    lines = said.splitlines()
+    top = next(i for i, line in enumerate(lines) if line.split() == ["stock", *seasons])
+    shown = {}
+    for line in itertools.takewhile(str.strip, lines[top + 1 :]):
+        *stocks, _, _, _, _ = cells = line.split()
+        for stock in range(int(stocks[0]), int(stocks[-1]) + 1):
+            for season, order in zip(seasons, cells[-len(seasons) :], strict=True):
+                shown[stock, season] = 0 if order == "-" else int(order)
+    assert shown == {(row["stock"], row["season"]): row["order"] for row in policy}
+
+
+def test_learn_with_a_log_is_refused(capsys):
+    assert cli.run(["learn", "orders.parquet"]) == 2
+    said, err = capsys.readouterr()
+    assert said == ""
+    assert err.startswith("dualq: orders.parquet: learning from logs is not part of this version")
+    assert err.count("\n") == 1
+
+
+def test_the_example_of_the_readme_is_right(capsys):
+    text = (Path(__file__).parent.parent / "README.md").read_text()
+    code = text.split("```python\n")[1].split("```")[0]
+    scope = {}
+    exec(code, scope)
+    working = (10 - 0.095 * 30) / (1 - 0.855 - 0.095 * 0.95)  # by hand: run while it works, repair when it does not
+    np.testing.assert_allclose(scope["best"].V, [working, 0.95 * working - 30], atol=1e-8)
+    assert capsys.readouterr().out.splitlines()[1] == "repair"
+    assert f"# {working:.2f} and {0.95 * working - 30:.2f}" in code
+
+
+# ---- what is wrong is said in one line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["solve"], "Missing argument"),
+        (["solve", "none.csv", "--discount", "0.9"], "none.csv: no such file"),
+        (["solve", "machine.csv"], "machine.csv: a .csv model has no discount; give one"),
+        (["solve", "machine.csv", "--discount", "1"], "discount is 1; it must be at least 0 and below 1"),
+        (["solve", "machine.csv", "--discount", "much"], "'--discount'"),
+        (["solve", "machine.csv", "--discount", "0.9", "--method", "magic"], "magic"),
+        (["solve", "machine.csv", "--discount", "0.9", "--out", "machine.csv/x"], "machine.csv"),
+        (
+            ["solve", "bad.csv", "--discount", "0.9"],
+            "bad.csv: row 2: the probabilities of (state='working', action='run')",
+        ),
+        (["solve", "machine.csv", "--nonsense"], "No such option"),
+        (["nonsense"], "No such command 'nonsense'"),
+        (["learn", "a", "b"], "extra argument"),
+    ],
+)
+def test_bad_input_gives_code_2_and_one_line(machine, tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.csv").write_text(MACHINE.replace("0.9,", "0.8,"))
+    assert cli.run(arguments) == 2
+    said, err = capsys.readouterr()
+    assert said == ""
+    assert err.startswith("dualq: ")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_a_bug_is_not_dressed_up_as_bad_input(machine, monkeypatch):
+    def broken(*_, **__):
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr("dualq.models.read_model", broken)
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        cli.run(["solve", str(machine), "--discount", "0.9"])
+
+
+def test_help_names_every_method(capsys):
+    from dualq.exact import METHODS
+
+    assert cli.run(["solve", "--help"]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if "--method" in line)
+    assert {word.strip(".,") for word in line.split()} >= set(METHODS)
+
+
+def test_help_names_every_command_and_no_arguments_mean_help(capsys):
+    assert cli.run(["--help"]) == 0
+    help_text = capsys.readouterr().out
+    commands = help_text[help_text.index("Commands:") :].splitlines()[1:]
+    assert {line.split()[0] for line in commands if line.strip()} == {"solve", "learn"}
+    assert "..." not in "".join(commands)  # no short help is cut
+    assert cli.run([]) == 0
+    assert capsys.readouterr().out == help_text
+
+
+# ---- real processes
+
+
+def test_the_version_is_that_of_the_package():
+    done = subprocess.run([*DUALQ, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"dualq {dualq.__version__}\n"
+
+
+def test_a_process_answers_in_json_and_refuses_in_one_line(machine):
+    done = subprocess.run([*DUALQ, "solve", machine, "--discount", "0.95", "--json"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    values, _ = enumerated(0.95)
+    assert json.loads(done.stdout)["first_states"][0]["value"] == pytest.approx(values["working"], abs=1e-7)
+    done = subprocess.run([*DUALQ, "solve", machine, "--discount", "2"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs named pipes")
+def test_control_c_gives_code_130(tmp_path):
+    pipe = tmp_path / "slow.csv"
+    os.mkfifo(pipe)
+    process = subprocess.Popen([*DUALQ, "solve", pipe, "--discount", "0.9"], stderr=subprocess.PIPE, text=True)
+    with pipe.open("wb"):  # waits until dualq has opened it too, and then dualq waits for what never comes
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate()
+    assert process.returncode == 130
+    assert err == "dualq: interrupted\n"
+
+
+@pytest.mark.parametrize("code", ["import dualq", "import dualq.cli", "from dualq import cli; cli.run(['--help'])"])
+def test_nothing_heavy_is_imported_before_it_is_needed(code):
+    heavy = {"numpy", "scipy", "numba", "highspy", "pyarrow"}
+    check = f"{code}\nimport sys\nprint('heavy:', sorted({heavy!r} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "heavy: []"
