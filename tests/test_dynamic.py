@@ -1,5 +1,7 @@
 """Dynamic programming: right to the bound it proves, against enumeration, QuantEcon, HiGHS and closed forms."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import quantecon as qe
@@ -8,6 +10,7 @@ from naive import bellman, optimal_value
 from strategies import mdps
 
 from dualq import MDP, problems, solve
+from dualq.algorithms import dynamic
 from dualq.algorithms.dynamic import krylov_policy_iteration, modified_policy_iteration, solve_dynamic
 
 METHODS = [modified_policy_iteration, krylov_policy_iteration, solve_dynamic]
@@ -116,3 +119,62 @@ def test_states_that_reach_no_reward_and_separate_classes():
     truth[4:] = [0.0, -1.0]
     for method in METHODS:
         np.testing.assert_allclose(method(MDP(P, r, alpha), 1e-7).V, truth, atol=1e-7)
+
+
+def exact_value(mdp, policy):
+    """V^pi in rational numbers, by Gaussian elimination on the model's own floating-point numbers."""
+    S, alpha = mdp.num_states, Fraction(mdp.discount)
+    rows = []
+    for s, a in enumerate(policy):
+        row = [Fraction(int(s == t)) for t in range(S)] + [Fraction(float(mdp.rewards[s, a]))]
+        for t, p in zip(*mdp.P(s, a), strict=True):
+            row[t] -= alpha * Fraction(float(p))
+        rows.append(row)
+    for i in range(S):
+        pivot = rows[i][i]
+        rows[i] = [x / pivot for x in rows[i]]
+        for j in range(S):
+            if j != i:
+                rows[j] = [x - rows[j][i] * y for x, y in zip(rows[j], rows[i], strict=True)]
+    return [row[-1] for row in rows]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("discount", [0.3, 0.9, 0.9999, 0.9999999])
+def test_the_proof_holds_to_the_last_digit(method, discount):
+    """Rows of eighths sum to one exactly; as far as double precision goes, no slack is given."""
+    rng = np.random.default_rng(7)
+    for _ in range(40):
+        S = int(rng.integers(1, 5))
+        P = rng.multinomial(8, np.ones(S) / S, size=(S, 2)) / 8.0
+        mdp = MDP(P, rng.normal(size=(S, 2)) + rng.choice([0.0, 1e3]), discount)
+        result = method(mdp, 1e-300)
+        policies = np.stack(np.meshgrid(*[[0, 1]] * S), axis=-1).reshape(-1, S)
+        truth = [max(values) for values in zip(*(exact_value(mdp, policy) for policy in policies), strict=True)]
+        error = max(abs(Fraction(float(v)) - t) for v, t in zip(result.V, truth, strict=True))
+        assert error <= Fraction(result.error_bound)
+        assert result.error_bound <= 1e-12 * max(abs(float(t)) for t in truth) / (1.0 - discount)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 6])
+def test_a_bound_at_the_limit_of_iterations_is_still_a_bound(method, limit, monkeypatch):
+    monkeypatch.setattr(dynamic, "MAX_ITERATIONS", limit)
+    for seed in range(5):
+        mdp = problems.garnet(30, 3, 2, discount=0.999, seed=seed).mdp
+        truth = quantecon_value(mdp, "pi")
+        result = method(mdp, 1e-9)
+        assert np.abs(result.V - truth).max() <= result.error_bound + 1e-9
+
+
+@pytest.mark.parametrize("method", [krylov_policy_iteration, solve_dynamic])
+def test_separate_cycles_do_not_keep_it_busy(method):
+    # The span of the residual cannot get below the last digit of h, which is large: it must notice, and stop.
+    P = np.zeros((4, 1, 4))
+    for s, t in [(0, 1), (1, 0), (2, 3), (3, 2)]:
+        P[s, 0, t] = 1.0
+    mdp = MDP(P, np.array([1.0, 0.0, 3.0, 5.0])[:, None], 0.9999)
+    result = method(mdp, 1e-300)
+    truth = [float(v) for v in exact_value(mdp, [0, 0, 0, 0])]
+    assert np.abs(result.V - truth).max() <= result.error_bound <= 1e-6
+    assert result.iterations < 100

@@ -70,7 +70,8 @@ def test_a_saved_solution_comes_back_and_a_damaged_one_does_not(tmp_path):
     ("arguments", "message"),
     [
         ({"method": "magic"}, "no method 'magic'; there are dynamic, mpi, krylov, lp"),
-        ({"tolerance": 0.0}, "tolerance is 0; it must be positive"),
+        ({"tolerance": 0.0}, r"tolerance is 0\.0; it must be a positive number"),
+        ({"method": ""}, "no method ''"),
         ({"weights": [1.0, -1.0]}, "weight of state=1 is -1; weights must be positive"),
         ({"distribution": [[0.5, 0.5], [0.0, 0.0]]}, r"distribution at \(state=1, action=0\) is 0; it must be pos"),
         ({"distribution": [0.5, 0.5]}, r"distribution has shape \(2,\); it must be \(2, 2\)"),
@@ -80,3 +81,22 @@ def test_wrong_arguments_are_refused(arguments, message):
     P = np.full((2, 2, 2), 0.5)
     with pytest.raises(ModelError, match=message):
         dualq.solve(dualq.MDP(P, np.ones((2, 2)), 0.9), **arguments)
+
+
+def test_a_simulator_is_not_a_model():
+    with pytest.raises(ModelError, match=r"solve takes an MDP, not a Simulator; give its \.mdp"):
+        dualq.solve(dualq.problems.two_state())
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e9])
+@pytest.mark.parametrize("offset", [0.0, 1e8])
+def test_the_units_of_the_rewards_do_not_matter(method, scale, offset):
+    # The same model in other units has the same best policy, and values in these units.
+    mdp = dualq.problems.maze(6, discount=0.95, seed=1).mdp
+    plain = dualq.solve(mdp, tolerance=1e-10)
+    other = dualq.solve(dualq.MDP(mdp.transitions, scale * (mdp.rewards + offset), 0.95), method=method)
+    expected = scale * (plain.V + offset / (1.0 - 0.95))
+    rounding = np.finfo(float).eps * 4 * offset / (1.0 - 0.95)  # of the rewards, as they were given
+    np.testing.assert_allclose(other.V, expected, rtol=0.0, atol=scale * (1e-7 + rounding))
+    np.testing.assert_allclose(other.primal_policy.value(mdp), plain.V, atol=1e-5)

@@ -90,6 +90,10 @@ def test_absorbing_states_are_those_that_no_action_leaves():
     P[1, 0, 1] = P[1, 1, 0] = 1.0
     P[2, :, 2] = 1.0
     np.testing.assert_array_equal(MDP(P, np.zeros((3, 2)), 0.9).absorbing, [False, False, True])
+    listed = sp.csr_array((np.array([1.0, 0.0, 1.0]), np.array([0, 1, 0]), np.array([0, 2, 3])), shape=(2, 2))
+    np.testing.assert_array_equal(
+        MDP(listed, np.zeros((2, 1)), 0.9).absorbing, [True, False]
+    )  # 0 to 1 has probability 0
 
 
 def test_nonnegative_rewards_are_never_moved():
@@ -126,6 +130,8 @@ def test_default_weights_are_positive_even_without_rewards():
     np.testing.assert_array_equal(problems.two_state().mdp.default_weights(), 1.5)
     with pytest.raises(ModelError, match="weight of state=1 is 0; weights must be positive"):
         mdp.checked_weights([1, 0, 1, 1])
+    with pytest.raises(ModelError, match=r"weights have shape \(3,\); give one number, or one for each of 4 states"):
+        mdp.checked_weights([1, 1, 1])
 
 
 @pytest.mark.parametrize(
@@ -161,6 +167,12 @@ def test_a_fault_is_named_with_its_place(spoil, message):
         ({"states": "abcd"}, "4 state labels were given for 5 states"),
         ({"available": np.ones((5, 2))}, r"available has shape \(5, 2\); it must be \(5, 3\)"),
         ({"available": np.arange(15).reshape(5, 3) > 2}, "no action is available in state=0"),
+        ({"available": np.full((5, 3), "no")}, "available has entries that are not True or False"),
+        ({"discount": "a"}, "discount is 'a'; it must be a number"),
+        ({"P": [["a"]]}, "P must be an array of real numbers"),
+        ({"P": np.full((5, 3, 5), 0.2 + 0j)}, "P must be an array of real numbers"),
+        ({"rewards": np.full((5, 3), 1e199)}, r"rewards up to 1e\+199 make values up to 1e\+200"),
+        ({"reward_bound": (1, 2, 3)}, r"reward_bound is \(1, 2, 3\); it must be a number or a pair"),
     ],
 )
 def test_wrong_arguments_are_refused(change, message):

@@ -86,7 +86,7 @@ def test_occupancy_counts_simulated_discounted_visits():
 
 
 def test_greedy_takes_the_first_of_equals_and_never_what_does_not_exist():
-    Q = np.array([[1.0, 2.0, 2.0], [3.0, 3.0 * (1 + 1e-16), 1.0], [-np.inf, -5.0, -np.inf], [0.0, 0.0, 0.0]])
+    Q = np.array([[1.0, 2.0, 2.0], [3.0, np.nextafter(3.0, 4.0), 1.0], [-np.inf, -5.0, -np.inf], [0.0, 0.0, 0.0]])
     np.testing.assert_array_equal(Policy.greedy(Q).matrix.argmax(axis=1), [1, 0, 1, 0])
     np.testing.assert_array_equal(Policy.greedy(np.array([[1.0, 1.0 + 1e-9]])).matrix, [[0.0, 1.0]])
 

@@ -7,8 +7,11 @@ there as an independent second opinion, and for its duals.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from dualq.algorithms.dynamic import Result, krylov_policy_iteration, modified_policy_iteration, solve_dynamic
 from dualq.errors import ModelError
@@ -30,7 +33,7 @@ def solve(
     method: str | None = None,
     *,
     distribution: Any = None,
-    tolerance: float = 1e-8,
+    tolerance: float | None = None,
 ) -> Solution:
     """Solve a known model exactly.
 
@@ -38,19 +41,29 @@ def solve(
     method        "dynamic" (the default: the faster of the next two), "mpi" (modified policy iteration), "krylov"
                   (Krylov policy iteration), or "lp" for the paper's linear program
     distribution  M (S, A), how often each pair is seen; ratio is then occupancy / M
-    tolerance     |V - V*| asked for in every state, in the units of V; `solution.error_bound` says what was proven,
-                  which is more only where double precision allows no better
+    tolerance     |V - V*| asked for in every state, in the units of V. If not given: 1e-8, or 1e-8 of how far values
+                  can differ where that is less, or as near as double precision allows. The linear program goes as far
+                  as HiGHS does. `solution.error_bound` says what was proven; a warning, where that is not what was
+                  asked for.
 
     Q, V and both policies come in the user's units. Q, occupancy and ratio are computed when they are first read.
     """
-    method = method or "dynamic"
+    if not isinstance(mdp, MDP):
+        advice = "; give its .mdp" if hasattr(mdp, "mdp") else ""
+        raise ModelError(f"solve takes an MDP, not a {type(mdp).__name__}{advice}")
+    method = "dynamic" if method is None else method
     if method not in METHODS:
         raise ModelError(f"no method {method!r}; there are {', '.join(METHODS)}")
-    if not tolerance > 0.0:
-        raise ModelError(f"tolerance is {tolerance:g}; it must be positive")
+    if tolerance is not None and not (isinstance(tolerance, int | float) and tolerance > 0.0):
+        raise ModelError(f"tolerance is {tolerance!r}; it must be a positive number")
     if method == "lp":
         return solve_lp(mdp, weights, distribution)
-    V, error_bound, name, iterations = DYNAMIC[method](mdp, tolerance)
+    paid = mdp.rewards[mdp.available]
+    differences = float(np.ptp(paid)) / (1.0 - mdp.discount) or 1.0
+    asked = 1e-8 * min(1.0, differences) if tolerance is None else float(tolerance)
+    V, error_bound, name, iterations = DYNAMIC[method](mdp, asked)
+    if error_bound > (1e-6 * differences if tolerance is None else asked):
+        warnings.warn(f"V is proven to {error_bound:.1e} only, not to the {asked:.1e} asked for", stacklevel=2)
     return Solution(
         mdp,
         V,

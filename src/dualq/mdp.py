@@ -35,6 +35,7 @@ from dualq.labels import Labels, as_labels
 
 Array = np.ndarray
 
+LARGEST_VALUE = 1e200  # squares of values must not overflow
 ROW_SUM_TOLERANCE = 1e-6  # single precision: rows this close to one are scaled to sum to one; others are refused
 
 
@@ -79,7 +80,10 @@ class MDP:
         actions = as_labels(actions, num_actions, "action")
 
         if available is not None:
-            available = np.asarray(available, dtype=bool)
+            available = np.asarray(available)
+            if available.dtype != bool and not np.isin(available, (0, 1)).all():
+                raise ModelError("available has entries that are not True or False")
+            available = available.astype(bool)
             if available.shape != (num_states, num_actions):
                 raise ModelError(f"available has shape {available.shape}; it must be {(num_states, num_actions)}")
             lacking = ~available.any(axis=1)
@@ -95,6 +99,11 @@ class MDP:
         shape = num_states, num_actions
         expected, drawn_range = _expected_rewards(rewards, indptr, indices, probabilities, shape, place)
 
+        largest = max(abs(drawn_range[0]), abs(drawn_range[1])) / (1.0 - discount)
+        if largest > LARGEST_VALUE:
+            raise ModelError(
+                f"rewards up to {largest * (1.0 - discount):g} make values up to {largest:g}; scale them down"
+            )
         self._set(
             indptr=indptr,
             indices=indices,
@@ -173,10 +182,15 @@ class MDP:
         """The same model with rewards in [0, reward_bound], as the paper assumes; itself, if no reward is negative."""
         if self.reward_shift == 0.0:
             return self
-        shifted = copy.copy(self)
-        rewards = np.where(self.available, self.rewards + self.reward_shift, 0.0)
-        shifted._set(rewards=rewards, reward_range=(0.0, self.reward_bound))
-        return shifted
+        return self.moved(self.reward_shift)
+
+    def moved(self, shift: float) -> MDP:
+        """The same model with `shift` added to every reward, absorbing states included: V moves by shift/(1-alpha)."""
+        moved = copy.copy(self)
+        low, high = self.reward_range
+        rewards = np.where(self.available, self.rewards + shift, 0.0)
+        moved._set(rewards=rewards, reward_range=(low + shift, high + shift))
+        return moved
 
     def default_weights(self) -> Array:
         """The paper's eta: reward_bound / |S| in each state, 1 / |S| if the bound is zero (eta must be positive)."""
@@ -186,7 +200,12 @@ class MDP:
         """Eta as an array: the default where it is None, one number for all states, or one per state; positive."""
         if weights is None:
             return self.default_weights()
-        eta = np.array(np.broadcast_to(np.asarray(weights, dtype=float), (self.num_states,)))
+        eta = _numbers("weights", weights)
+        if eta.shape not in ((), (self.num_states,)):
+            raise ModelError(
+                f"weights have shape {eta.shape}; give one number, or one for each of {self.num_states} states"
+            )
+        eta = np.full(self.num_states, eta)
         wrong = ~(np.isfinite(eta) & (eta > 0))
         if wrong.any():
             s = int(wrong.argmax())
@@ -203,11 +222,27 @@ class MDP:
 
 
 def _checked_discount(discount: Any) -> float:
-    discount = float(discount)
+    discount = _number("discount", discount)
     if not 0.0 <= discount < 1.0:
         advice = " (for episodes that end, use absorbing states and, say, 0.999)" if discount == 1.0 else ""
         raise ModelError(f"discount is {discount:g}; it must be at least 0 and below 1{advice}")
     return discount
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ModelError(f"{name} is {value!r}; it must be a number") from None
+
+
+def _numbers(name: str, values: Any) -> Array:
+    try:
+        if np.iscomplexobj(values):
+            raise TypeError("these are complex")
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{name} must be an array of real numbers ({error})") from None
 
 
 def _sparse_rows(P: Any) -> tuple[Any, int]:
@@ -217,7 +252,7 @@ def _sparse_rows(P: Any) -> tuple[Any, int]:
         if num_states == 0 or num_rows == 0 or num_rows % num_states:
             raise ModelError(f"sparse P has shape {P.shape}; it must be (S*A, S), row s*A + a for state s, action a")
         return sp.csr_array(P), num_rows // num_states
-    P = np.asarray(P, dtype=float)
+    P = _numbers("P", P)
     if P.ndim != 3 or P.shape[0] != P.shape[2] or 0 in P.shape:
         raise ModelError(f"P has shape {P.shape}; it must be (S, A, S): P[s, a, s'] (or sparse, (S*A, S))")
     num_states, num_actions, _ = P.shape
@@ -300,7 +335,7 @@ def _expected_rewards(rewards, indptr, indices, probabilities, shape, place):
     row_lengths = np.diff(indptr)
     sparse = sp.issparse(rewards)
     if not sparse:
-        rewards = np.asarray(rewards, dtype=float)
+        rewards = _numbers("rewards", rewards)
     if not sparse and rewards.shape == shape:
         exists = (row_lengths > 0).reshape(shape)
         expected = np.where(exists, rewards, 0.0)
@@ -335,10 +370,12 @@ def _checked_range(reward_bound: Any, drawn: tuple[float, float]) -> tuple[float
     if reward_bound is None:
         return drawn
     if np.ndim(reward_bound) == 0:
-        bound = float(reward_bound)
+        bound = _number("reward_bound", reward_bound)
         low, high = (0.0 if drawn[0] >= 0.0 else -bound), bound
+    elif np.shape(reward_bound) == (2,):
+        low, high = (_number("reward_bound", end) for end in reward_bound)
     else:
-        low, high = (float(end) for end in reward_bound)
+        raise ModelError(f"reward_bound is {reward_bound!r}; it must be a number or a pair (low, high)")
     if not (np.isfinite(low) and np.isfinite(high) and low <= drawn[0] and drawn[1] <= high):
         here, given = f"[{drawn[0]:g}, {drawn[1]:g}]", f"[{low:g}, {high:g}]"
         raise ModelError(f"rewards lie in {here}, outside of the bound given, {given}")

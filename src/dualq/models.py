@@ -238,11 +238,16 @@ def _csv_table(path: Path, as_text: Iterable[str] = ()) -> Any:
             raise not_utf8
     broken = []
 
+    def refuse(row: Any) -> str:
+        with suppress(UnicodeDecodeError):  # of a row that is not text; reading goes on to say so itself
+            broken.append(row)
+        return "error"
+
     def read(use_threads: bool) -> Any:
         return pa_csv.read_csv(
             path,
             read_options=pa_csv.ReadOptions(use_threads=use_threads),
-            parse_options=pa_csv.ParseOptions(invalid_row_handler=lambda row: broken.append(row) or "error"),
+            parse_options=pa_csv.ParseOptions(invalid_row_handler=refuse),
             # Only an empty cell is missing: "NA" may be somebody's label, and a NaN gets a message of its own.
             convert_options=pa_csv.ConvertOptions(
                 null_values=[""], strings_can_be_null=True, column_types={name: pa.string() for name in as_text}

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from dualq.errors import ModelError
+from dualq.errors import CheckpointError, ModelError
 from dualq.files import as_json_array, from_json_array, load_arrays, save_arrays
 from dualq.labels import Labels
 from dualq.mdp import MDP
@@ -31,7 +31,8 @@ Array = np.ndarray
 class Solution:
     """Q, V, occupancy and ratio of a model, in the user's units, with the two policies read from them.
 
-    error_bound   proven: |V[s] - V*(s)| is at most this in every state (None where the solver proves nothing)
+    error_bound   proven: |V[s] - V*(s)| is at most this in every state (None where the solver proves nothing). V* is
+                  that of the model whose rows sum to one exactly, which floating-point rows do only to rounding.
     bounds        (lower, upper) on eta'V*, where the solver has them
     method        the name of the method that found it;  iterations  how many it took
     """
@@ -91,6 +92,10 @@ class Solution:
         """occupancy[s, a] / sum_a' occupancy[s, a']."""
         return Policy.from_occupancy(self.occupancy, self.mdp.available, self.mdp.states, self.mdp.actions)
 
+    def __repr__(self) -> str:
+        bound = "" if self.error_bound is None else f", V proven to {self.error_bound:.1e}"
+        return f"Solution({self.mdp.num_states} states, {self.mdp.num_actions} actions, by {self.method}{bound})"
+
     def save(self, path: str | os.PathLike) -> None:
         """Write `path` (.npz): the arrays, the labels and the settings, with a SHA-256."""
         facts = {
@@ -109,6 +114,8 @@ class Solution:
 def load_solution(path: str | os.PathLike) -> tuple[dict[str, Array], dict[str, Any]]:
     """The arrays and the facts (method, bounds, labels) of a solution that was saved; its SHA-256 is checked."""
     arrays = load_arrays(path)
+    if "facts" not in arrays:
+        raise CheckpointError(f"{path}: not a solution")
     facts = from_json_array(arrays.pop("facts"))
     for kind in ("states", "actions"):
         names, values = facts[kind]["names"], facts[kind]["values"]

@@ -86,7 +86,7 @@ def krylov_policy_iteration(mdp: MDP, tolerance: float) -> Result:
 
 def _start(mdp: MDP) -> Point:
     # From below, so that T V >= V and no sweep has to take back what an earlier one found.
-    return Point(np.zeros(mdp.num_states), mdp.reward_range[0] / (1.0 - mdp.discount))
+    return Point(np.zeros(mdp.num_states), mdp.rewards[mdp.available].min() / (1.0 - mdp.discount))
 
 
 def _centred(h: Array, c: float) -> tuple[Array, float]:
@@ -105,10 +105,11 @@ def _modified_policy_iteration(mdp: MDP, tolerance: float, patience: float) -> R
     largest_reward = float(np.abs(R).max())
     proof = Proof(mdp, tolerance)
     iteration, lo, hi, first_span = 0, 0.0, 0.0, 0.0
-    for iteration in range(1, MAX_ITERATIONS):
+    for iteration in range(1, MAX_ITERATIONS + 1):
         gain = (1.0 - alpha) * c
         lo, hi = _improve(*mdp.rows, R, mdp.num_actions, alpha, gain, h, Th, *chosen)
-        if proof.is_enough(lo, hi, largest_reward + abs(gain) + 2.0 * max(h.max(), -h.min())):
+        largest = max(h.max(), -h.min())
+        if proof.is_enough(lo, hi, largest_reward + abs(gain) + 2.0 * largest, largest) or iteration == MAX_ITERATIONS:
             break
         first_span = first_span or hi - lo
         hopeless = (hi - lo) * min(1.0, 2.0 * proof.residual / (hi - lo)) ** (PROBE / patience)
@@ -132,15 +133,15 @@ def _krylov_policy_iteration(mdp: MDP, tolerance: float, start: Point) -> Result
     choice = np.empty(h.size, np.int64)
     proof = Proof(mdp, tolerance)
     iteration, lo, hi = 0, 0.0, 0.0
-    for iteration in range(1, MAX_ITERATIONS):
+    for iteration in range(1, MAX_ITERATIONS + 1):
         h, c = _centred(h, c)
         gain = (1.0 - alpha) * c
-        if iteration % 2:  # carry news far
+        if iteration % 2 and iteration < MAX_ITERATIONS:  # carry news far
             for _ in range(SWEEPS):
                 _gauss_seidel(indptr, indices, P, R, A, alpha, gain, h, choice)
         else:  # improve everywhere at once, as Newton's method would
             lo, hi, size = _residual(indptr, indices, P, R, A, alpha, gain, h, Th, choice)
-            if proof.is_enough(lo, hi, size):
+            if proof.is_enough(lo, hi, size, max(h.max(), -h.min())) or iteration == MAX_ITERATIONS:
                 break
         pairs = np.arange(h.size) * A + choice
         system = Ordered(indptr[pairs], indptr[pairs + 1], indices, P, alpha)
@@ -162,8 +163,12 @@ class Proof:
         self.rounding = 0.0
         self.best_span, self.waited = np.inf, 0
 
-    def is_enough(self, lo: float, hi: float, size: float) -> bool:
-        """Whether the bound is within the tolerance, or rounding (of terms of this size) allows no better."""
+    def is_enough(self, lo: float, hi: float, size: float, largest: float) -> bool:
+        """Whether the bound is within the tolerance, or no better one is to be had.
+
+        T h - h is a sum of terms of the given size, found to that sum's rounding. But h itself, with its largest entry,
+        is kept to its own last digit only, which moves the residual too: below that no iteration can go.
+        """
         self.rounding = self.unit * size
         if self._bound(lo, hi) <= self.tolerance:
             return True
@@ -171,7 +176,8 @@ class Proof:
             self.best_span, self.waited = hi - lo, 0
         else:
             self.waited += 1
-        return hi - lo <= self.rounding or (self.waited >= 10 and hi - lo <= 100 * self.rounding)
+        finest = self.rounding + 2.0 * np.finfo(float).eps * largest
+        return hi - lo <= self.rounding or (self.waited >= 10 and hi - lo <= 100.0 * finest)
 
     def steps_to_go(self, span: float, earlier: float, steps: int) -> float:
         """How many steps lead to the tolerance, if `steps` of them shrank the span from `earlier` to `span`."""
@@ -181,8 +187,10 @@ class Proof:
 
     def result(self, Th: Array, c: float, lo: float, hi: float, method: str, iterations: int) -> Result:
         """The midpoint of the bounds on V*, and half their distance."""
-        V = Th + (c + self.alpha / (1.0 - self.alpha) * 0.5 * (lo + hi))
-        return Result(V, self._bound(lo, hi) + 2.0 * self.unit * float(np.abs(V).max()), method, iterations)
+        middle = self.alpha / (1.0 - self.alpha) * 0.5 * (lo + hi)
+        V = Th + (c + middle)
+        terms = float(np.abs(Th).max()) + abs(c) + 2.0 * abs(middle)  # what rounding the last sum may cost
+        return Result(V, float(self._bound(lo, hi) + self.unit * terms), method, iterations)
 
     def _bound(self, lo: float, hi: float) -> float:
         return (self.alpha * 0.5 * (hi - lo) + self.rounding) / (1.0 - self.alpha)

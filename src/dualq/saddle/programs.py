@@ -17,7 +17,8 @@ have the multipliers lambda and mu, those of the dual forms V and Q. So every pr
     P, R, M                   P, R, M, one row or entry per available pair, in the order of flatnonzero(mdp.available)
     eta                       eta
 
-Rewards are taken as they are, in the user's units: V has no bounds in these programs, so nothing needs to be moved.
+V has no bounds in these programs, so rewards may have any sign. `solve_lp` moves their middle to zero, for the sake of
+HiGHS's tolerances, and moves V and Q back.
 """
 
 from __future__ import annotations
@@ -176,6 +177,8 @@ WITH_M: dict[str, Callable[[MDP, Array, Array], Program]] = {"M-primal": m_prima
 OPTIONS = {
     "kkt_tolerance": 1e-10,  # the tightest that HiGHS takes
     "small_matrix_value": 1e-12,  # entries below are dropped; the default would drop probabilities of 1e-9
+    # Presolve finds nothing to remove, and when PDLP maximises it gets the multipliers' sign wrong (HiGHS 1.15.1).
+    "presolve": "off",
 }
 METHODS: dict[str, dict[str, Any]] = {
     "simplex": {"solver": "simplex"},
@@ -192,16 +195,13 @@ def solve_program(program: Program, method: str | None = None) -> Answer:
     options = {**OPTIONS, **METHODS[method]}
     if method == "simplex":
         options["simplex_strategy"] = 1 if program.minimise else 4  # dual simplex, primal simplex: see _fastest
-    # Always a minimisation: HiGHS 1.15 gets the sign of the multipliers wrong when PDLP maximises after presolve.
-    sign = 1.0 if program.minimise else -1.0
     scaled = _scaled(program)
-
     highs = highspy.Highs()
     highs.silent()
     for option, value in options.items():
         if highs.setOptionValue(option, value) != highspy.HighsStatus.kOk:
             raise DualqError(f"this version of HiGHS refuses the option {option}={value!r}; install a newer highspy")
-    highs.passModel(_highs_lp(sign * scaled.objective, scaled, program.column_lower))
+    highs.passModel(_highs_lp(program, scaled))
     highs.run()
     status = highs.getModelStatus()
     if status != highspy.HighsModelStatus.kOptimal:
@@ -210,7 +210,7 @@ def solve_program(program: Program, method: str | None = None) -> Answer:
 
     solution, info = highs.getSolution(), highs.getInfo()
     x = np.asarray(solution.col_value) * scaled.x_unit
-    y = np.asarray(solution.row_dual) * scaled.y_unit * sign
+    y = np.asarray(solution.row_dual) * scaled.y_unit
     blocks = {name: x[place] for name, place in program.variables.items()}
     blocks |= {name: y[place] for name, place in program.multipliers.items()}
     counts = info.simplex_iteration_count, info.ipm_iteration_count, info.pdlp_iteration_count
@@ -224,14 +224,15 @@ def _fastest(program: Program) -> str:
     and dual program; > means stopped unfinished):
 
         states                                   100          1000         3000         10000
-        simplex: dual on primal, primal on dual  .02 / .02    4.5 / 2.1
+        simplex: dual on primal, primal on dual  .02 / .02    4.5 / 2.1                   - / >295
         the other way round                      .04 / .05    20  / 27
-        ipm with crossover                       .01 / .03    .72 / .78      - / 7.1
-        ipm without                              .01 / .02    .52 / .56      - / 6.2    182  / -
-        pdlp, 1e-9 (1e-8 at 100 and 1000)        .45 / .60    6.6 / 3.2     16 / 29    >142  / 46
+        ipm with crossover                       .01 / .01    .64 / .45    6.3 / 7.6      - / 203
+        ipm without                              .01 / .02    .61 / .50      - / 6.2    182 / -
+        pdlp at 1e-9 (100: at 1e-8)              .45 / .60    8.5 / 3.0     17 / 34    >142 / 44
 
-    V is right to 1e-8 relative or better in all of them. Crossover costs little and makes lambda right to 1e-11 where
-    the interior point leaves 4e-8. Simplex, the most robust of them, has the small programs.
+    V was right to 1e-8 relative wherever it was compared with policy iteration (up to 3,000 states). Crossover costs
+    little and makes lambda right to 1e-11 where the interior point leaves 4e-8. Simplex, the most robust of them, has
+    the small programs.
     """
     size = max(program.objective.size, program.row_lower.size)
     return "simplex" if size <= 500 else "ipm" if size <= 30_000 else "pdlp"
@@ -262,11 +263,12 @@ def _scaled(program: Program) -> _Scaled:
     return _Scaled(objective / cost, rows, lower / side, upper / side, side * column_unit, cost * row_unit)
 
 
-def _highs_lp(objective: Array, scaled: _Scaled, column_lower: Array) -> highspy.HighsLp:
+def _highs_lp(program: Program, scaled: _Scaled) -> highspy.HighsLp:
     lp = highspy.HighsLp()
-    lp.num_row_, lp.num_col_ = scaled.row_lower.size, objective.size
-    lp.col_cost_ = objective
-    lp.col_lower_, lp.col_upper_ = column_lower, np.full(column_lower.size, np.inf)
+    lp.num_row_, lp.num_col_ = scaled.row_lower.size, scaled.objective.size
+    lp.sense_ = highspy.ObjSense.kMinimize if program.minimise else highspy.ObjSense.kMaximize
+    lp.col_cost_ = scaled.objective
+    lp.col_lower_, lp.col_upper_ = program.column_lower, np.full(scaled.objective.size, np.inf)
     lp.row_lower_, lp.row_upper_ = scaled.row_lower, scaled.row_upper
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     lp.a_matrix_.num_row_, lp.a_matrix_.num_col_ = lp.num_row_, lp.num_col_
@@ -295,12 +297,16 @@ def solve_lp(
     """
     eta = mdp.checked_weights(weights)
     M = checked_distribution(mdp, distribution)
+    # HiGHS works to a part of the largest number it meets: a constant in all rewards would drown their differences.
+    paid = mdp.rewards[mdp.available]
+    middle = 0.5 * (paid.min() + paid.max())
+    centred = mdp.moved(-middle)
     if program in WITHOUT_M:
-        built = WITHOUT_M[program](mdp, eta)
+        built = WITHOUT_M[program](centred, eta)
     elif program in WITH_M:
         if M is None:
             raise ModelError(f"the program {program!r} needs a distribution: M[s, a], positive at every available pair")
-        built = WITH_M[program](mdp, eta, M)
+        built = WITH_M[program](centred, eta, M)
     else:
         raise ModelError(f"program is {program!r}; it must be one of {', '.join([*WITHOUT_M, *WITH_M])}")
     answer = solve_program(built, method)
@@ -311,9 +317,9 @@ def solve_lp(
         return array
 
     blocks = answer.blocks
-    V = blocks["V"]
+    V = blocks["V"] + middle / (1.0 - mdp.discount)
     occupancy = on_pairs(np.maximum(blocks["lambda_"], 0.0), 0.0)
-    Q = on_pairs(blocks["Q"], -np.inf) if "Q" in blocks else None
+    Q = on_pairs(blocks["Q"] + middle / (1.0 - mdp.discount), -np.inf) if "Q" in blocks else None
     # mu of a program is M^-1 lambda for that program's M: without a distribution the ratio is the occupancy.
     ratio = on_pairs(blocks["mu"], 0.0) if program in WITH_M or ("mu" in blocks and M is None) else None
     return Solution(
