@@ -11,10 +11,14 @@ The model holds expected rewards; the simulator holds the rewards as drawn. Each
 uniform on [reward_low, reward_high], two arrays that lie beside the model's `indices` and `probabilities`, one number
 per nonzero. Where they are left out, (s, a) always pays its expected reward and nothing is stored. A row may list a
 successor twice, with different rewards: the reward is then random given s'.
+
+`reset`, `behave` and `step` draw one number at a time, with NumPy's generator. `Simulated` is the stream of rows that
+algorithms read, drawn by the kernels in `walks.py`, and `record` keeps such rows as a Log.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,13 +29,53 @@ from scipy.sparse.csgraph import connected_components
 
 from dualq.chains import solve_chain
 from dualq.errors import ModelError
+from dualq.kernels import generator_state
+from dualq.logs.log import Log
 from dualq.mdp import MDP
 from dualq.policy import Policy
+from dualq.rows import WALK_STREAM, Rows
+from dualq.walks import Tables, WalkState, cumulated_rows, draw_iid, walk
 
 Array = np.ndarray
 
 TOLERANCE = 1e-8  # of sums to one, and of the drawn rewards' mean against the model's, relative to the rewards' size
 POWER_STEPS = 1000  # of a chain, before its stationary distribution is left to a linear solver
+
+
+NO_DRIFT, POWER, WAVE = range(3)  # how a behaviour drifts, as kernels read it
+
+
+@dataclass(frozen=True, eq=False)
+class Drift:
+    """A behaviour that changes with time: theta_k = w_k theta + (1 - w_k) to.
+
+    settling(to, rate)   w_k = (k + 1)^-rate: it settles at `to`, and theta_{k+1} - theta_k falls as k^-(rate + 1)
+    wandering(to, rate)  w_k = (1 + cos(rate log(k + 1))) / 2: ever slower, by 1/k a step, but it never settles
+    """
+
+    to: Policy
+    kind: int
+    rate: float
+
+    def __post_init__(self):
+        if not self.rate > 0.0:
+            raise ModelError(f"the drift has the rate {self.rate:g}; it must be positive")
+
+    def weight(self, k: int) -> float:
+        """w_k, the part of the first policy at step k."""
+        if self.kind == POWER:
+            return (k + 1.0) ** -self.rate
+        return 0.5 + 0.5 * np.cos(self.rate * np.log(k + 1.0))
+
+
+def settling(to: Policy, rate: float) -> Drift:
+    """A drift that ends at the policy `to`."""
+    return Drift(to, POWER, float(rate))
+
+
+def wandering(to: Policy, rate: float = 1.0) -> Drift:
+    """A drift back and forth between two policies that slows down and never ends."""
+    return Drift(to, WAVE, float(rate))
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +87,7 @@ class Simulator:
     start         (S,) distribution of the first state
     source        one line: where the problem comes from
     reward_low, reward_high   (nonzeros,) or None: range of the reward of each transition, in the order of mdp.indices
+    drift         how the behaviour changes with time, or None
     """
 
     mdp: MDP
@@ -51,9 +96,12 @@ class Simulator:
     source: str
     reward_low: Array | None = field(default=None, repr=False)
     reward_high: Array | None = field(default=None, repr=False)
+    drift: Drift | None = None
 
     def __post_init__(self):
         self.behaviour.check_fits(self.mdp)
+        if self.drift is not None:
+            self.drift.to.check_fits(self.mdp)
         object.__setattr__(self, "start", _checked_start(self.start, self.mdp))
         if (self.reward_low is None) != (self.reward_high is None):
             raise ModelError("reward_low and reward_high must be given together, or both left out")
@@ -70,9 +118,16 @@ class Simulator:
         """A first state, s ~ start."""
         return _draw(self._start_cumulated, rng)
 
-    def behave(self, s: int, rng: np.random.Generator) -> int:
-        """The action that the behaviour takes in state s, a ~ theta_s."""
-        return _draw(np.cumsum(self.behaviour.matrix[s]), rng)
+    def behave(self, s: int, rng: np.random.Generator, k: int = 0) -> int:
+        """The action that the behaviour takes in state s at step k, a ~ theta_s."""
+        return _draw(np.cumsum(self.behaviour_at(k)[s]), rng)
+
+    def behaviour_at(self, k: int) -> Array:
+        """theta_k (S, A): the behaviour at step k, which changes only where there is a drift."""
+        if self.drift is None:
+            return self.behaviour.matrix
+        w = self.drift.weight(k)
+        return w * self.behaviour.matrix + (1.0 - w) * self.drift.to.matrix
 
     def step(self, s: int, a: int, rng: np.random.Generator) -> tuple[float, int]:
         """(r, s') with s' ~ P(. | s, a) and r uniform in its range; a second number is drawn only where r is random."""
@@ -101,6 +156,16 @@ class Simulator:
     def _start_cumulated(self) -> Array:
         return np.cumsum(self.start)
 
+    def record(self, steps: int, seed: int = 0) -> Log:
+        """A log of one walk, held in arrays: the same rows that a training run with the same seed sees."""
+        for name, number, least in (("steps", steps, 1), ("seed", seed, 0)):
+            if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < least:
+                raise ModelError(f"{name} is {number!r}; it must be a whole number, at least {least}")
+        stream, rows = Simulated(self), Rows.empty(int(steps))
+        stream.fill(stream.init(seed), rows)
+        mdp = self.mdp
+        return Log.from_rows(rows, mdp.states, mdp.actions, mdp.reward_range, source=f"simulated: {self.source}")
+
     # ---- where the behaviour goes
 
     def state_distribution(self, k: int) -> Array:
@@ -109,19 +174,24 @@ class Simulator:
         if k < 0:
             raise ModelError(f"k is {k}; the number of steps must not be negative")
         v = self.start
-        for _ in range(k):
-            v = self._flow @ v
+        for step in range(k):
+            v = (self._flow if self.drift is None else self._flow_at(step)) @ v
         return v.copy() if k == 0 else v
 
     def distribution(self, k: int) -> Array:
         """tau_k (S, A): the distribution of (s, a) after k steps, v_k(s) theta_s(a)."""
-        return self.state_distribution(k)[:, None] * self.behaviour.matrix
+        return self.state_distribution(k)[:, None] * self.behaviour_at(k)
 
     def stationary(self) -> Array:
         """M_infinity as an array (S, A): v(s) theta_s(a) with v = P_theta' v, sum v = 1.
 
         v is unique when the chain ends up in the same class of states from everywhere; a ModelError if it does not.
+        Where the behaviour drifts, this is the distribution at the end of the drift.
         """
+        if self.drift is not None:
+            if self.drift.kind != POWER:
+                raise ModelError("the behaviour never settles, so there is no stationary distribution")
+            return dataclasses.replace(self, behaviour=self.drift.to, drift=None).stationary()
         P = sp.csr_array(self._flow.T)
         states = _only_recurrent_class(P, self.mdp)
         v = np.zeros(self.mdp.num_states)
@@ -131,7 +201,10 @@ class Simulator:
     @cached_property
     def _flow(self) -> sp.csr_array:
         """P_theta transposed: v_{k+1} = _flow v_k."""
-        P, _ = self.behaviour.chain(self.mdp)
+        return self._flow_at(0)
+
+    def _flow_at(self, k: int) -> sp.csr_array:
+        P, _ = Policy(self.behaviour_at(k)).chain(self.mdp)
         return sp.csr_array(P.T)
 
 
@@ -177,6 +250,46 @@ def _stationary(P: sp.csr_array) -> Array:
     P.data[P.indices == i] = 0.0
     x = np.maximum(solve_chain(P, 1.0, once, transpose=True), 0.0)
     return x / x.sum()
+
+
+# ---- its rows, a chunk at a time
+
+
+class Simulated:
+    """The rows of a simulator, as a walk or independent of each other."""
+
+    def __init__(self, simulator: Simulator, iid: bool = False):
+        self.simulator, self.iid = simulator, iid
+        mdp, drift = simulator.mdp, simulator.drift
+        indptr, indices, probabilities = mdp.rows
+        to = simulator.behaviour if drift is None else drift.to
+        nothing = np.empty(0)
+        self._tables = Tables(
+            indptr,
+            indices,
+            cumulated_rows(indptr, probabilities),
+            np.stack([np.cumsum(policy.matrix, axis=1) for policy in (simulator.behaviour, to)]),
+            np.cumsum(simulator.start),
+            mdp.rewards,
+            nothing if simulator.reward_low is None else simulator.reward_low,
+            nothing if simulator.reward_high is None else simulator.reward_high,
+            NO_DRIFT if drift is None else drift.kind,
+            0.0 if drift is None else drift.rate,
+        )
+
+    def init(self, seed: int) -> WalkState:
+        """Before the first row."""
+        v = self.simulator.start.copy() if self.iid else np.empty(0)
+        none = np.full(1, -1, np.int64)
+        return WalkState(np.zeros(1, np.int64), none, v, np.zeros(1, bool), generator_state(seed, WALK_STREAM))
+
+    def fill(self, state: WalkState, rows: Rows) -> int:
+        """Draw one row per place of the chunk."""
+        if self.iid:
+            draw_iid(self._tables, self.simulator.mdp.probabilities, state, rows)
+        else:
+            walk(self._tables, state, rows)
+        return rows.s.size
 
 
 # ---- checks at the border

@@ -1,0 +1,1 @@
+"""What was recorded: logs, and how often each transition occurs in them."""

@@ -1,0 +1,249 @@
+"""Counts: all that a log says about a model that does not change with time.
+
+    n(s, a, s')            how often (s, a) was followed by s'
+    sum r, sum r^2         over those rows
+    P(s' | s, a)  ~        n(s, a, s') / n(s, a)
+    R(s, a)       ~        sum r / n(s, a)
+
+One entry per (s, a, s') that occurs, in the order of s, a, s'; rows that ended an episode are counted apart from those
+that reached the same s' and went on. It is one GROUP BY, so counts of two logs can be merged.
+
+Three things that a log leaves open, and how `mdp` closes them:
+
+* A pair (s, a) that never occurs is not available: nothing is made up about it.
+* After a row that ended nothing follows. Such rows lead to one state more, labelled "(end)", which is absorbing and
+  pays 0. It is there only where some row ended. A state that was entered by such rows alone pays 0 too, and nothing
+  leads to it.
+* A state that rows lead to and none leaves (the last of a log, often) has no known future. It is absorbing under every
+  action and pays `never_left_reward`, 0 unless told otherwise, for ever. `never_left` lists these states. Where rewards
+  are all negative, 0 is better than anything known: the ends of the reward range give the two extremes. States that do
+  not occur at all are treated alike, but no state leads to them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dualq.errors import LogError
+from dualq.labels import Labels
+from dualq.mdp import MDP
+from dualq.rows import Recorded, Rows
+
+Array = np.ndarray
+
+END = "(end)"
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """How often each transition occurs in a log, and what it paid; read-only."""
+
+    s: Array = field(repr=False)  # (entries,)
+    a: Array = field(repr=False)
+    s_next: Array = field(repr=False)
+    ended: Array = field(repr=False)  # whether these rows ended an episode
+    n: Array = field(repr=False)  # rows
+    reward_sum: Array = field(repr=False)
+    reward_square_sum: Array = field(repr=False)
+    states: Labels
+    actions: Labels
+    reward_range: tuple[float, float]  # what rewards can be; where nobody said so, what they were
+    range_known: bool = True
+
+    def __post_init__(self):
+        for column in self._columns:
+            column.flags.writeable = False
+
+    @classmethod
+    def from_arrays(
+        cls,
+        s: Any,
+        a: Any,
+        r: Any,
+        s_next: Any,
+        ended: Any = None,
+        *,
+        states: Labels | int,
+        actions: Labels | int,
+        reward_range: tuple[float, float] | None = None,
+    ) -> Counts:
+        """Count transitions given as arrays of places 0, 1, 2, ...; labels, or how many there are of each."""
+        rows = Recorded(s, a, r, s_next, ended).rows
+        states = states if isinstance(states, Labels) else Labels(states, "state")
+        actions = actions if isinstance(actions, Labels) else Labels(actions, "action")
+        drawn = check_rows(rows, states, actions, reward_range)
+        return cls.from_rows(rows, states, actions, reward_range or drawn, reward_range is not None)
+
+    @classmethod
+    def from_rows(
+        cls, rows: Rows, states: Labels, actions: Labels, reward_range: tuple[float, float], range_known: bool = True
+    ) -> Counts:
+        """Count rows that were checked already."""
+        weights = (None, rows.r, rows.r * rows.r)
+        columns = _grouped(rows.s, rows.a, rows.s_next, rows.ended, weights, len(states), len(actions))
+        return cls(**columns, states=states, actions=actions, reward_range=reward_range, range_known=range_known)
+
+    def merge(self, other: Counts) -> Counts:
+        """The counts of both logs together; they must have the same states and actions, in the same order."""
+        for name in ("states", "actions"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine is not theirs and mine != theirs:
+                raise LogError(f"counts of different {name} cannot be merged: {mine!r} and {theirs!r}")
+        pairs = zip(self._columns, other._columns, strict=True)
+        s, a, s_next, ended, *weights = (np.concatenate(pair) for pair in pairs)
+        columns = _grouped(s, a, s_next, ended, weights, len(self.states), len(self.actions))
+        ranges = [c.reward_range for c in (self, other) if c.range_known or c.n.size] or [self.reward_range]
+        return Counts(
+            **columns,
+            states=self.states,
+            actions=self.actions,
+            reward_range=(min(low for low, _ in ranges), max(high for _, high in ranges)),
+            range_known=self.range_known and other.range_known,
+        )
+
+    @property
+    def _columns(self) -> tuple[Array, ...]:
+        return self.s, self.a, self.s_next, self.ended, self.n, self.reward_sum, self.reward_square_sum
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(|S|, |A|)."""
+        return len(self.states), len(self.actions)
+
+    @property
+    def total(self) -> int:
+        """The number of rows."""
+        return int(self.n.sum())
+
+    @cached_property
+    def visits(self) -> Array:
+        """n(s, a) (S, A)."""
+        visits = self._per_pair(self.n).astype(np.int64)  # exact: floats count to 2^53
+        visits.flags.writeable = False
+        return visits
+
+    @cached_property
+    def never_left(self) -> Array:
+        """The places of the states that rows lead to, and go on from, but where no action was ever seen."""
+        reached = np.zeros(len(self.states), bool)
+        reached[self.s_next[~self.ended]] = True
+        return np.flatnonzero(reached & ~self.visits.any(axis=1))
+
+    def mdp(self, discount: float, never_left_reward: float = 0.0) -> MDP:
+        """The empirical model: frequencies for probabilities, mean rewards for expected ones.
+
+        The last state is "(end)" where some row ended, and only there. The top of this file says what happens to pairs
+        that were never seen and states that were never left.
+        """
+        S, A = self.shape
+        states, num_states = self.states, S
+        if self.ended.any():
+            states, num_states = _with_end(states), S + 1
+        visits = np.zeros((num_states, A), np.int64)
+        visits[:S] = self.visits
+
+        stuck = np.flatnonzero(~visits.any(axis=1))
+        pair = self.s.astype(np.int64) * A + self.a
+        loops = (stuck[:, None] * A + np.arange(A)).ravel()
+        P = sp.csr_array(
+            (
+                np.concatenate([self.n / visits.ravel()[pair], np.ones(loops.size)]),
+                (np.concatenate([pair, loops]), np.concatenate([np.where(self.ended, S, self.s_next), loops // A])),
+            ),
+            shape=(num_states * A, num_states),
+        )
+        P.sum_duplicates()  # several states where episodes end are one (end)
+
+        # Rounding must not carry a mean out of the range.
+        low, high = self.reward_range
+        rewards = np.zeros((num_states, A))
+        rewards[:S] = np.clip(self._per_pair(self.reward_sum) / np.maximum(self.visits, 1), low, high)
+        rewards[stuck] = np.where(self._over(num_states)[stuck], 0.0, float(never_left_reward))[:, None]
+        if stuck.size:
+            low, high = min(low, rewards[stuck].min()), max(high, rewards[stuck].max())
+        available = visits > 0
+        available[stuck] = True
+        return MDP(P, rewards, discount, (low, high), states=states, actions=self.actions, available=available)
+
+    def _over(self, num_states: int) -> Array:
+        """(S or S + 1,) whether nothing follows in a state: those that rows entered only to end, and (end)."""
+        over = np.zeros(num_states, bool)
+        over[len(self.states) :] = True
+        over[self.s_next[self.ended]] = True
+        over[self.s_next[~self.ended]] = False
+        return over
+
+    def _per_pair(self, weights: Array) -> Array:
+        S, A = self.shape
+        return np.bincount(self.s.astype(np.int64) * A + self.a, weights, S * A).reshape(S, A)
+
+
+def check_rows(
+    rows: Rows, states: Labels, actions: Labels, reward_range: tuple[float, float] | None
+) -> tuple[float, float]:
+    """Refuse unknown states and actions, and rewards that are not finite or out of range; the range of the rewards."""
+    for name, column, labels in (
+        ("state", rows.s, states),
+        ("action", rows.a, actions),
+        ("next_state", rows.s_next, states),
+    ):
+        wrong = (column < 0) | (column >= len(labels))
+        if wrong.any():
+            i = int(wrong.argmax())
+            raise LogError(f"row {i}: {name} is {column[i]}; it must be a place from 0 to {len(labels) - 1}")
+    wrong = ~np.isfinite(rows.r)
+    if wrong.any():
+        i = int(wrong.argmax())
+        raise LogError(f"row {i}: reward is {rows.r[i]:g}; rewards must be finite numbers")
+    drawn = (float(rows.r.min()), float(rows.r.max())) if rows.r.size else (0.0, 0.0)
+    if reward_range is None:
+        return drawn
+    low, high = reward_range
+    if not -np.inf < low <= high < np.inf:
+        raise LogError(f"the reward range is [{low:g}, {high:g}]; it must be two finite numbers, the smaller one first")
+    wrong = (rows.r < low) | (rows.r > high)
+    if wrong.any():
+        i = int(wrong.argmax())
+        raise LogError(f"row {i}: reward is {rows.r[i]:g}; the known range is [{low:g}, {high:g}]")
+    return drawn
+
+
+def _grouped(
+    s: Array, a: Array, s_next: Array, ended: Array, weights: Any, num_states: int, num_actions: int
+) -> dict[str, Array]:
+    """The columns of Counts, each (s, a, s', ended) once, sorted; weights of n, r and r^2, where None is 1 for each."""
+    num_keys = 2 * num_actions * num_states**2
+    if num_keys >= 2**63:
+        raise LogError(f"{num_states} states with {num_actions} actions are too many to count")
+    key = ((s.astype(np.int64) * num_actions + a) * num_states + s_next) * 2 + ended
+    if num_keys <= max(4 * key.size, 1 << 16):  # a place for every key costs less than sorting
+        occurs = np.zeros(num_keys, bool)
+        occurs[key] = True
+        groups, which = np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[key]
+    else:
+        groups, which = np.unique(key, return_inverse=True)
+    n, reward_sum, reward_square_sum = (np.bincount(which, w, groups.size) for w in weights)
+    rest, last = np.divmod(groups, 2)
+    pair, to = np.divmod(rest, num_states)
+    from_, by = np.divmod(pair, num_actions)
+    return {
+        "s": from_.astype(np.int32),
+        "a": by.astype(np.int32),
+        "s_next": to.astype(np.int32),
+        "ended": last.astype(bool),
+        "n": n.astype(np.int64),
+        "reward_sum": reward_sum,
+        "reward_square_sum": reward_square_sum,
+    }
+
+
+def _with_end(states: Labels) -> Labels:
+    word = END
+    while (label := word if len(states.names) == 1 else (word,) * len(states.names)) in states:
+        word = f"({word})"
+    return Labels([*states, label], states.names)

@@ -1,0 +1,163 @@
+"""Log: what was recorded, a row per decision.
+
+    state, action, reward, next_state   what was seen, done, earned, and seen next
+    time                                the order of the rows
+    ended                               whether the row ended an episode: nothing follows, the value of next_state is 0
+
+This one is held in arrays: states and actions are places 0, 1, 2, ..., and `states` and `actions` have their labels.
+A table or a file has the labels themselves; where a state has several parts (stock, season), each part has a column
+(stock, season, next_stock, next_season) instead of `state` and `next_state`. A column `ended` is there if some row
+ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dualq.errors import LogError
+from dualq.files import write_whole
+from dualq.labels import Labels
+from dualq.logs.counts import Counts, check_rows
+from dualq.rows import Recorded, Rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Array = np.ndarray
+
+METADATA = b"dualq"  # the key of what a Parquet file keeps beside its columns: JSON
+TABLE_CHUNK = 1 << 20  # rows
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """Recorded transitions, checked once and read-only after.
+
+    state, action, reward, next_state   (rows,) places of labels, and rewards
+    states, actions   labels
+    ended             (rows,) whether an episode ended; nowhere, if not given
+    time              (rows,) whole numbers; 0, 1, 2, ... if not given
+    reward_range      what rewards can be, if that is known; if not, what they were, and `range_known` is False
+    source            one line: where the rows come from
+    """
+
+    state: Array = field(repr=False)
+    action: Array = field(repr=False)
+    reward: Array = field(repr=False)
+    next_state: Array = field(repr=False)
+    states: Labels
+    actions: Labels
+    ended: Any = field(default=None, repr=False)
+    time: Any = field(default=None, repr=False)
+    reward_range: Any = None
+    source: str = "arrays"
+    range_known: bool = field(init=False)
+
+    def __post_init__(self):
+        rows = Recorded(self.state, self.action, self.reward, self.next_state, self.ended).rows
+        time = np.arange(len(rows.s)) if self.time is None else np.ascontiguousarray(self.time, np.int64)
+        if time.shape != rows.s.shape:
+            raise LogError(f"the column time has {time.size} rows; the others have {rows.s.size}")
+        drawn = check_rows(rows, self.states, self.actions, self.reward_range)
+        known = self.reward_range is not None
+        low, high = self.reward_range if known else drawn
+        columns = dict(zip(("state", "action", "reward", "next_state", "ended"), rows, strict=True), time=time)
+        for name, column in columns.items():
+            column = column.view()
+            column.flags.writeable = False
+            object.__setattr__(self, name, column)
+        object.__setattr__(self, "reward_range", (float(low), float(high)))
+        object.__setattr__(self, "range_known", known)
+
+    @classmethod
+    def from_rows(cls, rows: Rows, states: Labels, actions: Labels, reward_range: Any = None, source: str = "") -> Log:
+        """A log of rows as streams give them, in their order; the rows are shared, not copied."""
+        s, a, r, s_next, ended = rows
+        return cls(s, a, r, s_next, states, actions, ended, reward_range=reward_range, source=source or "rows")
+
+    def __len__(self) -> int:
+        return len(self.state)
+
+    # ---- what algorithms read
+
+    @property
+    def rows(self) -> Rows:
+        """The columns that algorithms read."""
+        return Rows(self.state, self.action, self.reward, self.next_state, self.ended)
+
+    def stream(self) -> Recorded:
+        """The rows in their order, a chunk at a time."""
+        return Recorded(*self.rows)
+
+    def counts(self) -> Counts:
+        """How often each transition occurs, and what it paid."""
+        return Counts.from_rows(self.rows, self.states, self.actions, self.reward_range, self.range_known)
+
+    # ---- what people read
+
+    @cached_property
+    def columns(self) -> dict[str, tuple[str, ...]]:
+        """{"state": its columns in a table, "next_state": ..., "action": ...}."""
+        columns: dict[str, tuple[str, ...]] = {}
+        taken = {"reward", "time", "ended"}
+        for name, labels, prefix in (
+            ("action", self.actions, ""),
+            ("state", self.states, ""),
+            ("next_state", self.states, "next_"),
+        ):
+            parts = (name,) if len(labels.names) == 1 else tuple(prefix + part for part in labels.names)
+            columns[name] = tuple(f"{name}_{part}" if part in taken else part for part in parts)
+            taken |= set(columns[name])
+        return columns
+
+    def table(self) -> pa.Table:
+        """The log as an Arrow table, in labels, with the reward range among the schema's metadata."""
+        import pyarrow as pa
+
+        columns: dict[str, Any] = {}
+        columns |= _labelled(self.columns["state"], self.states, self.state)
+        columns |= _labelled(self.columns["action"], self.actions, self.action)
+        columns["reward"] = pa.array(self.reward)
+        columns |= _labelled(self.columns["next_state"], self.states, self.next_state)
+        columns["time"] = pa.array(self.time)
+        if self.ended.any():
+            columns["ended"] = pa.array(self.ended)
+        kept = {"source": self.source, "columns": self.columns}
+        if self.range_known:
+            kept["reward_range"] = self.reward_range
+        return pa.table(columns, metadata={METADATA: json.dumps(kept).encode()})
+
+    def to_parquet(self, path: str | os.PathLike) -> None:
+        """Write the table as a Parquet file, whole or not at all; rewards are exact."""
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        sink = pa.BufferOutputStream()
+        parquet.write_table(self.table(), sink)
+        write_whole(path, sink.getvalue().to_pybytes())
+
+
+def _labelled(names: tuple[str, ...], labels: Labels, places: Array) -> dict[str, Any]:
+    """{column: the labels at these places}, one column for each of their parts; types as the labels have them."""
+    import pyarrow as pa
+
+    parts = labels.columns().values() if len(labels) else [[] for _ in names]
+    columns = {}
+    for name, part in zip(names, parts, strict=True):
+        kinds = sorted({type(value).__name__ for value in part})
+        if len(kinds) > 1:  # Arrow would make 1.0 of 1 beside 0.5
+            several = f"labels of the column {name!r} are of several types, {' and '.join(kinds)}"
+            raise LogError(f"{several}; a column must have one")
+        try:
+            values = pa.array(part)
+        except (pa.ArrowException, OverflowError) as error:
+            raise LogError(f"labels of the column {name!r} cannot be kept in a table ({error})") from None
+        chunks = [values.take(pa.array(places[i : i + TABLE_CHUNK])) for i in range(0, len(places), TABLE_CHUNK)]
+        columns[name] = pa.chunked_array(chunks, values.type)
+    return columns

@@ -1,0 +1,191 @@
+"""Transitions as they come, a chunk of rows at a time: every place where they may come from, by name.
+
+    Simulated      a simulator's walk, or rows drawn independently of each other from tau_k (simulator.py, walks.py)
+    UniformPairs   pairs (s, a) drawn uniformly from a simulator
+    Recorded       arrays of transitions, in their order (rows.py)
+    Played         a Gymnasium environment with discrete spaces and a behaviour; its clock is wall time
+
+`rows.py` says what a stream is, and what it means that a row has ended.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualq.errors import CheckpointError, LogError, ModelError
+from dualq.kernels import advance, below, generator_state, kernel, uniform
+from dualq.labels import Labels
+from dualq.policy import Policy
+from dualq.rows import WALK_STREAM, Recorded, RecordedState, Rows, Stream
+from dualq.simulator import Simulated, Simulator
+from dualq.walks import WalkState, behaviour_weight, find, follow
+
+__all__ = [
+    "WALK_STREAM",
+    "Played",
+    "PlayedState",
+    "Recorded",
+    "RecordedState",
+    "Rows",
+    "Simulated",
+    "Stream",
+    "UniformPairs",
+    "UniformState",
+    "WalkState",
+    "behaviour_weight",
+]
+
+Array = np.ndarray
+
+
+class UniformState(NamedTuple):
+    """Where a stream of uniform pairs stands."""
+
+    k: Array  # (1,) rows drawn
+    rng: Array  # (1,)
+
+
+class UniformPairs:
+    """(s, a) drawn afresh for every row: s uniform over the states, a uniform over its actions, s' ~ P(. | s, a).
+
+    It takes a simulator that can be put into any state, and is no walk: the behaviour and the start play no part.
+    """
+
+    def __init__(self, simulator: Simulator):
+        self.simulator = simulator
+        self._tables = Simulated(simulator)._tables
+
+    def init(self, seed: int) -> UniformState:
+        """Before the first row."""
+        return UniformState(np.zeros(1, np.int64), generator_state(seed, WALK_STREAM))
+
+    def fill(self, state: UniformState, rows: Rows) -> int:
+        """Draw one row per place of the chunk."""
+        _draw_uniform(self._tables, self.simulator.mdp.available, state, rows)
+        return rows.s.size
+
+
+@kernel
+def _draw_uniform(tables, available, state, rows):
+    """(s, a) uniform, independent of every other row."""
+    x = state.rng[0]
+    num_states, num_actions = available.shape
+    for i in range(rows.s.size):
+        x = advance(x)
+        s = below(x, num_states)
+        x = advance(x)
+        nth = below(x, available[s].sum())  # of the actions that exist
+        a = 0
+        for b in range(num_actions):
+            if available[s, b]:
+                a = b
+                if nth == 0:
+                    break
+                nth -= 1
+        r, s_next, x = follow(tables, s, a, x)
+        rows.s[i], rows.a[i], rows.r[i], rows.s_next[i], rows.ended[i] = s, a, r, s_next, False
+    state.k[0] += rows.s.size
+    state.rng[0] = x
+
+
+class PlayedState(NamedTuple):
+    """Where a game stands; the environment itself cannot be put on paper."""
+
+    k: Array  # (1,) rows played
+    s: Array  # (1,) the state it is in, -1 where it must be reset first
+    rng: Array  # (1,) of the behaviour
+
+
+class Played:
+    """The rows of a Gymnasium environment with discrete observations and actions.
+
+    env         anything with reset, step, observation_space and action_space as Gymnasium has them
+    behaviour   a function from an observation to an action, a Policy, or "uniform"
+
+    A terminated episode ended; a truncated one was cut off, and its last state has a value like any other. Both are
+    followed by a reset. The environment is seeded once, by `init`, and the behaviour draws from a generator of its own
+    (a function may have one itself). An environment cannot be put back: only the state that stands where it stands can
+    go on. States and actions have the environment's own numbers as labels.
+    """
+
+    def __init__(self, env: Any, behaviour: Callable[[int], int] | Policy | str = "uniform"):
+        self.env = env
+        self.states, self.actions = _discrete(env, "observation", "state"), _discrete(env, "action", "action")
+        shape = len(self.states), len(self.actions)
+        self._function, self._theta = None, np.empty((0, 0))
+        if isinstance(behaviour, Policy):
+            if behaviour.matrix.shape != shape:
+                here = f"{behaviour.matrix.shape} states and actions, the environment has {shape}"
+                raise ModelError(f"the behaviour is for {here}")
+            self._theta = np.cumsum(behaviour.matrix, axis=1)
+        elif isinstance(behaviour, str) and behaviour == "uniform":
+            self._theta = np.tile(np.arange(1.0, shape[1] + 1.0), (shape[0], 1))
+        elif callable(behaviour):
+            self._function = behaviour
+        else:
+            right = 'a function from an observation to an action, a Policy, or "uniform"'
+            raise ModelError(f"the behaviour is {behaviour!r}; it must be {right}")
+        self._played = -1  # rows, -1 before the first reset
+
+    def init(self, seed: int) -> PlayedState:
+        """Reset the environment with this seed."""
+        first, _ = self.env.reset(seed=int(seed))
+        self._played = 0
+        s = np.full(1, self._place(self.states, first, "observation", 0), np.int64)
+        return PlayedState(np.zeros(1, np.int64), s, generator_state(seed, WALK_STREAM))
+
+    def fill(self, state: PlayedState, rows: Rows) -> int:
+        """Play one row per place of the chunk."""
+        if state.k[0] != self._played:
+            here = f"the run stands at step {state.k[0]} and the environment at {max(self._played, 0)}"
+            raise CheckpointError(f"{here}; an environment cannot be put back, so begin again")
+        for i in range(rows.s.size):
+            k, s = int(state.k[0]), int(state.s[0])
+            if s < 0:
+                s = self._place(self.states, self.env.reset()[0], "observation", k)
+            a = self._act(s, k, state.rng)
+            observation, reward, terminated, truncated, _ = self.env.step(self.actions[a])
+            self._played += 1
+            r = float(reward)
+            if not np.isfinite(r):
+                raise LogError(f"step {k}: reward is {r:g}; rewards must be finite numbers")
+            s_next = self._place(self.states, observation, "observation", k)
+            rows.s[i], rows.a[i], rows.r[i], rows.s_next[i], rows.ended[i] = s, a, r, s_next, terminated
+            state.k[0], state.s[0] = k + 1, -1 if terminated or truncated else s_next
+        return rows.s.size
+
+    def _act(self, s: int, k: int, rng: Array) -> int:
+        if self._function is None:
+            return int(_choose(self._theta, s, rng))
+        return self._place(self.actions, self._function(self.states[s]), "action", k)
+
+    @staticmethod
+    def _place(labels: Labels, number: Any, name: str, k: int) -> int:
+        try:
+            place = operator.index(number) - labels[0]
+        except TypeError:
+            place = -1
+        if not 0 <= place < len(labels):
+            known = f"a whole number from {labels[0]} to {labels[len(labels) - 1]}"
+            raise LogError(f"step {k}: {name} is {number!r}; it must be {known}")
+        return place
+
+
+def _discrete(env: Any, kind: str, name: str) -> Labels:
+    """The numbers of a discrete space."""
+    space = getattr(env, f"{kind}_space", None)
+    n, first = getattr(space, "n", None), getattr(space, "start", 0)
+    if not isinstance(n, int | np.integer) or getattr(space, "shape", ()) != ():
+        raise ModelError(f"the {kind} space is {space}; it must be discrete: the whole numbers 0 to n - 1")
+    return Labels(int(n) if first == 0 else range(int(first), int(first + n)), name)
+
+
+@kernel
+def _choose(theta, s, rng):
+    """a ~ theta(. | s), by the cumulated theta."""
+    rng[0] = advance(rng[0])
+    return find(theta[s], 0, theta.shape[1], uniform(rng[0]))

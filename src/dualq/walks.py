@@ -1,0 +1,203 @@
+"""Kernels that draw rows from the arrays of a simulator: one walk, or rows independent of each other.
+
+trajectory   s_0 ~ start, a_k ~ theta_k(. | s_k), s_{k+1} ~ P(. | s_k, a_k): one walk
+iid          (s_k, a_k) ~ tau_k afresh for every k, as the paper's proofs ask: tau_k is the distribution that the
+             walk has after k steps, carried along exactly. Costs O(nonzeros) a step until tau_k has settled.
+
+paper         here
+theta_k       behaviours, mixed by behaviour_weight(k)
+v_k           state.v
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dualq.kernels import advance, kernel, uniform
+
+Array = np.ndarray
+
+ZERO, ONE = np.uint64(0), np.uint64(1)
+SHORT = np.uint64(16)  # the longest row that is swept and not halved
+
+
+class WalkState(NamedTuple):
+    """Where a simulated walk stands."""
+
+    k: Array  # (1,) rows drawn
+    s: Array  # (1,) the state reached
+    v: Array  # (S,) v_k, for iid; empty for a trajectory
+    settled: Array  # (1,) whether v_k has stopped changing
+    rng: Array  # (1,)
+
+
+class Tables(NamedTuple):
+    """A simulator as its kernels read it."""
+
+    indptr: Array
+    indices: Array
+    cumulated: Array  # of the probabilities, within each row
+    behaviours: Array  # (2, S, A) cumulated: theta, and the policy it drifts to
+    start: Array  # (S,) cumulated
+    rewards: Array  # (S, A) expected
+    low: Array  # (nonzeros,) range of each reward, or empty where a reward is always the expected one
+    high: Array
+    drift_kind: int
+    drift_rate: float
+
+
+@kernel
+def cumulated_rows(indptr, probabilities):
+    """The cumulated probabilities of each row."""
+    cumulated = np.empty(probabilities.size)
+    for row in range(indptr.size - 1):
+        total = 0.0
+        for j in range(indptr[row], indptr[row + 1]):
+            total += probabilities[j]
+            cumulated[j] = total
+    return cumulated
+
+
+@kernel
+def find(cumulated, begin, end, u):
+    """The first place in begin, ..., end - 1 whose cumulated probability exceeds u times the total."""
+    u *= cumulated[end - 1]
+    low, high = begin, end - 1
+    while low < high:
+        middle = (low + high) // 2
+        if cumulated[middle] > u:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@kernel
+def behaviour_weight(kind, rate, k):
+    """How much of the first policy is left in the behaviour at step k (the rest is the policy it drifts to)."""
+    if kind == 1:
+        return (k + 1.0) ** -rate
+    if kind == 2:
+        return 0.5 + 0.5 * np.cos(rate * np.log(k + 1.0))
+    return 1.0
+
+
+@kernel
+def act(tables, s, k, x):
+    """a ~ theta_k(. | s): one number picks the policy where the behaviour drifts, one the action."""
+    which = 0
+    if tables.drift_kind != 0:
+        x = advance(x)
+        which = 0 if uniform(x) < behaviour_weight(tables.drift_kind, tables.drift_rate, k) else 1
+    x = advance(x)
+    theta = tables.behaviours[which, s]
+    return find(theta, 0, theta.size, uniform(x)), x
+
+
+@kernel
+def follow(tables, s, a, x):
+    """(r, s') after (s, a); a number is drawn for the reward only where it is random."""
+    row = s * tables.rewards.shape[1] + a
+    x = advance(x)
+    j = find(tables.cumulated, np.int64(tables.indptr[row]), np.int64(tables.indptr[row + 1]), uniform(x))
+    reward = tables.rewards[s, a]
+    if tables.low.size:
+        reward = tables.low[j]
+        width = tables.high[j] - reward
+        if width > 0.0:
+            x = advance(x)
+            reward += width * uniform(x)
+    return reward, np.int64(tables.indices[j]), x
+
+
+@kernel
+def walk(tables, state, rows):
+    """One walk, continued: `act` and `follow`, written out.
+
+    Short rows are swept, not halved: a jump that depends on the number drawn cannot be predicted. The sweep reads what
+    the place found is wanted for beside the probabilities, not after them: half as many waits for memory, one by one.
+    """
+    indptr, indices, cumulated, rewards = tables.indptr, tables.indices, tables.cumulated, tables.rewards.ravel()
+    behaviours, low, high = tables.behaviours.ravel(), tables.low, tables.high
+    num_states, num_actions = np.uint64(tables.rewards.shape[0]), np.uint64(tables.rewards.shape[1])
+    k, x = state.k[0], state.rng[0]
+    if state.s[0] < 0:
+        x = advance(x)
+        state.s[0] = find(tables.start, 0, tables.start.size, uniform(x))
+    s = np.uint64(state.s[0])
+    for i in range(rows.s.size):
+        theta = s * num_actions
+        if tables.drift_kind != 0:
+            x = advance(x)
+            if not uniform(x) < behaviour_weight(tables.drift_kind, tables.drift_rate, k):
+                theta += num_states * num_actions
+        x = advance(x)
+        if num_actions <= SHORT:
+            u = uniform(x) * behaviours[theta + num_actions - ONE]
+            a, begin = ZERO, np.uint64(indptr[s * num_actions])
+            for b in range(num_actions - ONE):
+                later, begin_later = behaviours[theta + b] <= u, np.uint64(indptr[s * num_actions + b + ONE])
+                a += np.uint64(later)
+                begin = begin_later if later else begin
+        else:
+            a = np.uint64(find(behaviours, np.int64(theta), np.int64(theta + num_actions), uniform(x))) - theta
+            begin = np.uint64(indptr[s * num_actions + a])
+        pair = s * num_actions + a
+
+        end = np.uint64(indptr[pair + ONE])
+        x = advance(x)
+        if end - begin <= SHORT:
+            u = uniform(x) * cumulated[end - ONE]
+            j, s_next = begin, np.uint64(indices[begin])
+            for place in range(begin + ONE, end):
+                later, s_later = cumulated[place - ONE] <= u, np.uint64(indices[place])
+                j += np.uint64(later)
+                s_next = s_later if later else s_next
+        else:
+            j = np.uint64(find(cumulated, np.int64(begin), np.int64(end), uniform(x)))
+            s_next = np.uint64(indices[j])
+        r = rewards[pair]
+        if low.size:
+            r = low[j]
+            width = high[j] - r
+            if width > 0.0:
+                x = advance(x)
+                r += width * uniform(x)
+        rows.s[i], rows.a[i], rows.r[i], rows.s_next[i], rows.ended[i] = s, a, r, s_next, False
+        s = s_next
+        k += 1
+    state.k[0], state.s[0], state.rng[0] = k, s, x
+
+
+@kernel
+def draw_iid(tables, probabilities, state, rows):
+    """(s, a) ~ tau_k, independent of every other row."""
+    k, x, v = state.k[0], state.rng[0], state.v
+    num_states, num_actions = tables.rewards.shape
+    cumulated, moved = np.cumsum(v), np.empty(num_states)
+    for i in range(rows.s.size):
+        x = advance(x)
+        s = find(cumulated, 0, num_states, uniform(x))
+        a, x = act(tables, s, k, x)
+        r, s_next, x = follow(tables, s, a, x)
+        rows.s[i], rows.a[i], rows.r[i], rows.s_next[i], rows.ended[i] = s, a, r, s_next, False
+        if not state.settled[0]:  # v_{k+1} = P_theta_k' v_k
+            weight = behaviour_weight(tables.drift_kind, tables.drift_rate, k)
+            moved[:] = 0.0
+            for t in range(num_states):
+                before_0, before_1 = 0.0, 0.0
+                for b in range(num_actions):
+                    c_0, c_1 = tables.behaviours[0, t, b], tables.behaviours[1, t, b]
+                    flow = v[t] * (weight * (c_0 - before_0) + (1.0 - weight) * (c_1 - before_1))
+                    before_0, before_1 = c_0, c_1
+                    row = t * num_actions + b
+                    for j in range(tables.indptr[row], tables.indptr[row + 1]):
+                        moved[tables.indices[j]] += flow * probabilities[j]
+            change = np.abs(moved - v).max()
+            v[:] = moved
+            cumulated = np.cumsum(v)
+            state.settled[0] = tables.drift_kind == 0 and change < 1e-17
+        k += 1
+    state.k[0], state.rng[0] = k, x
