@@ -20,7 +20,7 @@ from dualq.kernels import advance, kernel, uniform
 Array = np.ndarray
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
-SHORT = np.uint64(16)  # the longest row that is swept and not halved
+SHORT = np.uint64(16)  # the longest row that is scanned and not halved
 
 
 class WalkState(NamedTuple):
@@ -116,8 +116,8 @@ def follow(tables, s, a, x):
 def walk(tables, state, rows):
     """One walk, continued: `act` and `follow`, written out.
 
-    Short rows are swept, not halved: a jump that depends on the number drawn cannot be predicted. The sweep reads what
-    the place found is wanted for beside the probabilities, not after them: half as many waits for memory, one by one.
+    Short rows are scanned, not halved. No array is handed on inside the loop: counting references to it takes longer
+    than the step. Indices are unsigned, see kernels.py.
     """
     indptr, indices, cumulated, rewards = tables.indptr, tables.indices, tables.cumulated, tables.rewards.ravel()
     behaviours, low, high = tables.behaviours.ravel(), tables.low, tables.high
@@ -136,11 +136,10 @@ def walk(tables, state, rows):
         x = advance(x)
         if num_actions <= SHORT:
             u = uniform(x) * behaviours[theta + num_actions - ONE]
-            a, begin = ZERO, np.uint64(indptr[s * num_actions])
-            for b in range(num_actions - ONE):
-                later, begin_later = behaviours[theta + b] <= u, np.uint64(indptr[s * num_actions + b + ONE])
-                a += np.uint64(later)
-                begin = begin_later if later else begin
+            a = ZERO
+            while a < num_actions - ONE and behaviours[theta + a] <= u:
+                a += ONE
+            begin = np.uint64(indptr[s * num_actions + a])
         else:
             a = np.uint64(find(behaviours, np.int64(theta), np.int64(theta + num_actions), uniform(x))) - theta
             begin = np.uint64(indptr[s * num_actions + a])
@@ -150,11 +149,10 @@ def walk(tables, state, rows):
         x = advance(x)
         if end - begin <= SHORT:
             u = uniform(x) * cumulated[end - ONE]
-            j, s_next = begin, np.uint64(indices[begin])
-            for place in range(begin + ONE, end):
-                later, s_later = cumulated[place - ONE] <= u, np.uint64(indices[place])
-                j += np.uint64(later)
-                s_next = s_later if later else s_next
+            j = begin
+            while j < end - ONE and cumulated[j] <= u:
+                j += ONE
+            s_next = np.uint64(indices[j])
         else:
             j = np.uint64(find(cumulated, np.int64(begin), np.int64(end), uniform(x)))
             s_next = np.uint64(indices[j])

@@ -111,9 +111,10 @@ def project_state(x, available, least, bound):
     while True:
         kept, below = 0, 0.0
         for a in range(x.size):
-            if available[a] and x[a] - largest + nu > 0.0:
-                below += x[a] - largest
-                kept += 1
+            low = x[a] - largest
+            keep = available[a] & (low + nu > 0.0)  # no jump: it could not be predicted
+            below += low if keep else 0.0
+            kept += keep
         if kept >= count:
             break
         nu, count = (least - below) / kept, kept
