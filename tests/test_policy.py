@@ -62,6 +62,16 @@ def test_a_stalled_iteration_falls_back_to_the_direct_solver(monkeypatch):
     np.testing.assert_allclose(chains.solve_chain(P, 0.99, b), expected, rtol=1e-11)
 
 
+@given(case=mdp_and_policy())
+@settings(max_examples=50, deadline=None, derandomize=True)
+def test_the_error_of_a_value_is_bounded(case):
+    mdp, policy, _ = case
+    truth = policy_value(mdp, policy.matrix)
+    for V in (policy.value(mdp), truth + 0.01, np.zeros(mdp.num_states)):
+        assert np.abs(V - truth).max() <= policy.value_error(mdp, V) + 1e-12 * np.abs(truth).max()
+    assert policy.value_error(mdp, policy.value(mdp)) <= 1e-12 * max(1.0, np.abs(truth).max()) / (1 - mdp.discount)
+
+
 def test_value_of_a_geometric_series():
     mdp = MDP(np.ones((1, 1, 1)), [[3.0]], 0.9)
     np.testing.assert_allclose(Policy.uniform(mdp).value(mdp), 30.0, rtol=1e-14)

@@ -123,6 +123,14 @@ class Policy:
         P, R = self.chain(mdp)
         return solve_chain(P, mdp.discount, R)
 
+    def value_error(self, mdp: MDP, V: Array) -> float:
+        """A proven bound on |V - V^pi| in every state: max |R_pi + alpha P_pi V - V| / (1 - alpha), and rounding."""
+        P, R = self.chain(mdp)
+        residual = np.abs(R + mdp.discount * (P @ V) - V).max()
+        longest = np.diff(P.indptr).max() + 4
+        rounding = 0.5 * np.finfo(float).eps * longest * (np.abs(R).max() + 2.0 * np.abs(V).max())
+        return float((residual + rounding) / (1.0 - mdp.discount))
+
     def occupancy(self, mdp: MDP, weights: Any = None) -> Array:
         """lambda^pi (S, A): expected discounted visits to each pair when states start with the weights eta."""
         P, _ = self.chain(mdp)
