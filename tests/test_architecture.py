@@ -22,13 +22,19 @@ LAYERS = [
     "chains",
     "policy",
     "solution",
+    "rows",
+    "logs",
+    "walks",
     "simulator",
+    "streams",
     "problems",
     "saddle",
     "algorithms",
     "exact",
+    "training",
     "models",
     "cli",
+    "__main__",
 ]
 
 

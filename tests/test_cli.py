@@ -225,6 +225,64 @@ def test_the_example_of_the_readme_is_right(capsys):
     assert f"# {working:.2f} and {0.95 * working - 30:.2f}" in code
 
 
+# ---- simulate
+
+
+def test_simulate_writes_the_log_that_record_gives(tmp_path, capsys):
+    from pyarrow import parquet
+
+    path = tmp_path / "new" / "log.parquet"
+    assert cli.run(["simulate", "inventory", "--steps", "5000", "--seed", "3", "--out", str(path), "--json"]) == 0
+    said, err = capsys.readouterr()
+    facts = json.loads(said)
+    assert err == ""
+    log = dualq.problems.inventory().record(5000, seed=3)
+    table = parquet.read_table(path)
+    assert table.equals(log.table())
+    assert (facts["rows"], facts["states"], facts["actions"], facts["seed"]) == (5000, 84, 5, 3)
+    assert facts["simulated"] is True
+    assert facts["states_seen"] == len({(row["stock"], row["season"]) for row in table.to_pylist()})
+    assert facts["pairs_seen"] == len({(row["stock"], row["season"], row["action"]) for row in table.to_pylist()})
+    assert facts["mean_reward"] == pytest.approx(np.mean(table["reward"].to_pylist()))
+    assert facts["reward_range"] == list(log.reward_range)
+    assert facts["columns"]["next_state"] == ["next_stock", "next_season"]
+    assert facts["files"] == [str(path)]
+
+
+def test_simulate_says_to_people_that_the_log_is_simulated(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    path = tmp_path / "log.parquet"
+    assert cli.run(["simulate", "two_state", "--steps", "1000", "--out", str(path)]) == 0
+    said, err = capsys.readouterr()
+    assert err == ""
+    assert said.startswith("two_state, a simulated log\n")
+    assert f"Written: {path}" in said
+    for name in ("rows", "states", "actions", "pairs", "mean reward", "columns", "source"):
+        assert sum(line.strip().startswith(name + "  ") for line in said.splitlines()) == 1, name
+
+
+def test_simulate_says_when_the_walk_can_go_nowhere(tmp_path, capsys):
+    arguments = ["simulate", "maze", "--steps", "20000", "--out", str(tmp_path / "log.parquet")]
+    assert cli.run([*arguments, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    sim = dualq.problems.maze()
+    log = sim.record(20_000)
+    at = facts["absorbed_at"]
+    assert (log.state[at:] == log.state[at]).all()
+    assert log.state[at - 1] != log.state[at]
+    assert not sim.mdp.rewards[log.state[at]].any()
+    assert cli.run(arguments) == 0
+    assert f"From row {at:,} on, the walk is in a state that no action leaves." in capsys.readouterr().out
+
+
+def test_a_wrong_problem_is_answered_with_the_right_ones(tmp_path, capsys):
+    assert cli.run(["simulate", "two_states", "--out", str(tmp_path / "log.parquet")]) == 2
+    said, err = capsys.readouterr()
+    assert said == ""
+    assert err == f"dualq: no problem 'two_states'; known are {', '.join(dualq.problems.BY_NAME)}\n"
+    assert list(tmp_path.iterdir()) == []
+
+
 # ---- what is wrong is said in one line
 
 
@@ -245,6 +303,11 @@ def test_the_example_of_the_readme_is_right(capsys):
         (["solve", "machine.csv", "--nonsense"], "No such option"),
         (["nonsense"], "No such command 'nonsense'"),
         (["learn", "a", "b"], "extra argument"),
+        (["simulate", "two_state"], "'--out'"),
+        (["simulate", "two_state", "--out", "log.csv"], "log.csv: a log is written as Parquet; give a name that ends"),
+        (["simulate", "two_state", "--steps", "0", "--out", "log.parquet"], "'--steps'"),
+        (["simulate", "two_state", "--seed", "-1", "--out", "log.parquet"], "'--seed'"),
+        (["simulate", "two_state", "--steps", "9", "--out", "machine.csv/log.parquet"], "machine.csv"),
     ],
 )
 def test_bad_input_gives_code_2_and_one_line(machine, tmp_path, monkeypatch, capsys, arguments, message):
@@ -279,7 +342,7 @@ def test_help_names_every_command_and_no_arguments_mean_help(capsys):
     assert cli.run(["--help"]) == 0
     help_text = capsys.readouterr().out
     commands = help_text[help_text.index("Commands:") :].splitlines()[1:]
-    assert {line.split()[0] for line in commands if line.strip()} == {"solve", "learn"}
+    assert {line.split()[0] for line in commands if line.strip()} == {"solve", "learn", "simulate"}
     assert "..." not in "".join(commands)  # no short help is cut
     assert cli.run([]) == 0
     assert capsys.readouterr().out == help_text

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dualq._version import __version__
-from dualq.errors import DualqError, LogError
+from dualq.errors import DualqError, LogError, ModelError
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from dualq.logs.log import Log
     from dualq.mdp import MDP
     from dualq.simulator import Simulator
     from dualq.solution import Solution
@@ -203,7 +204,8 @@ def learn(
         shop = problems.inventory()
     solution, seconds = _solved(shop.mdp)
     with _working("Evaluating the present policy"):
-        behaviour, behaviour_error = _behaviour_value(shop)
+        V = shop.behaviour.value(shop.mdp)
+        behaviour, behaviour_error = float(shop.start @ V), shop.behaviour.value_error(shop.mdp, V)
     best = float(shop.start @ solution.V)
     facts = {
         "model": "inventory",
@@ -280,15 +282,85 @@ def _orders_table(solution: Solution) -> Table:
     return table
 
 
-def _behaviour_value(shop: Simulator) -> tuple[float, float]:
-    """The behaviour's value from the start, with its proven error max |R + alpha P V - V| / (1 - alpha) + rounding."""
-    import numpy as np
+# ---- simulate
 
-    V = shop.behaviour.value(shop.mdp)
-    P, R = shop.behaviour.chain(shop.mdp)
-    residual = R + shop.mdp.discount * (P @ V) - V
-    rounding = np.finfo(float).eps * (np.abs(R).max() + 2.0 * np.abs(V).max()) * (np.diff(P.indptr).max() + 2)
-    return float(shop.start @ V), float((np.abs(residual).max() + rounding) / (1.0 - shop.mdp.discount))
+
+@app.command(short_help="Write a simulated log of a problem with a known model.")
+def simulate(
+    problem: Annotated[
+        str, typer.Argument(metavar="PROBLEM", help="Its name, such as two_state or inventory.", show_default=False)
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="The log to write; a name that ends in .parquet.", show_default=False)
+    ],
+    steps: Annotated[int, typer.Option(metavar="N", min=1, help="Rows to draw.")] = 100_000,
+    seed: Annotated[int, typer.Option(metavar="S", min=0, help="The same seed draws the same rows.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Write a simulated log: a walk through a problem with a known model, one row per decision.
+
+    The log has the columns of the state, action, reward, those of the next state, and time, in the problem's labels.
+    A wrong name of a problem is answered with the right ones.
+    """
+    if out.suffix != ".parquet":
+        raise LogError(f"{out}: a log is written as Parquet; give a name that ends in .parquet")
+    with _working(f"Drawing {steps:,} rows"):
+        from dualq import problems
+
+        if problem not in problems.BY_NAME:
+            raise ModelError(f"no problem {problem!r}; known are {', '.join(problems.BY_NAME)}")
+        simulator = problems.BY_NAME[problem]()
+        log = simulator.record(steps, seed=seed)
+    with _working(f"Writing {out}"):
+        log.to_parquet(out)
+        visits = log.counts().visits
+    facts = {
+        "problem": problem,
+        "simulated": True,
+        "source": simulator.source,
+        "seed": seed,
+        "rows": len(log),
+        "states": simulator.mdp.num_states,
+        "actions": simulator.mdp.num_actions,
+        "states_seen": int((visits.sum(axis=1) > 0).sum()),
+        "pairs": int(simulator.mdp.available.sum()),
+        "pairs_seen": int((visits > 0).sum()),
+        "mean_reward": float(log.reward.mean()),
+        "reward_range": list(log.reward_range),
+        "columns": {name: list(columns) for name, columns in log.columns.items()},
+        "absorbed_at": _absorbed_at(log, simulator),
+        "files": [str(out)],
+    }
+    if as_json:
+        _print_json(facts)
+    else:
+        _print_simulated(facts)
+
+
+def _absorbed_at(log: Log, simulator: Simulator) -> int | None:
+    """The row from which on the walk is in a state that no action leaves."""
+    stuck = simulator.mdp.absorbing[log.state]
+    return int(stuck.argmax()) if stuck.any() else None
+
+
+def _print_simulated(facts: dict[str, Any]) -> None:
+    console = _console()
+    console.print(f"{facts['problem']}, a simulated log\n", style="bold", markup=False)
+    low, high = facts["reward_range"]
+    columns = [name for names in facts["columns"].values() for name in names]
+    names = _names_and_values()
+    names.add_row("rows", f"{facts['rows']:,}, drawn with the seed {facts['seed']}")
+    names.add_row("states", f"{facts['states']:,}, of which {facts['states_seen']:,} were acted in")
+    names.add_row("actions", f"{facts['actions']:,}")
+    names.add_row("pairs", f"{facts['pairs']:,} of state and action exist, {facts['pairs_seen']:,} were seen")
+    names.add_row("mean reward", f"{facts['mean_reward']:.6g} (rewards can be {low:g} to {high:g})")
+    names.add_row("columns", ", ".join([*columns, "reward", "time"]))
+    names.add_row("source", facts["source"])
+    console.print(names)
+    if facts["absorbed_at"] is not None:
+        at = f"{facts['absorbed_at']:,}"
+        console.print(f"\nFrom row {at} on, the walk is in a state that no action leaves.", soft_wrap=True)
+    _print_files(console, facts["files"])
 
 
 # ---- what the commands share

@@ -1,0 +1,5 @@
+"""`python -m dualq` is the command line."""
+
+from dualq.cli import main
+
+main()
