@@ -214,7 +214,7 @@ def test_learn_with_a_log_is_refused(capsys):
     assert err.count("\n") == 1
 
 
-def test_the_example_of_the_readme_is_right(capsys):
+def test_the_examples_of_the_readme_are_right(capsys):
     text = (Path(__file__).parent.parent / "README.md").read_text()
     code = text.split("```python\n")[1].split("```")[0]
     scope = {}
@@ -223,6 +223,10 @@ def test_the_example_of_the_readme_is_right(capsys):
     np.testing.assert_allclose(scope["best"].V, [working, 0.95 * working - 30], atol=1e-8)
     assert capsys.readouterr().out.splitlines()[1] == "repair"
     assert f"# {working:.2f} and {0.95 * working - 30:.2f}" in code
+
+    exec(text.split("```python\n")[2].split("```")[0], scope)
+    np.testing.assert_array_equal(scope["run"].solution.primal_policy.matrix, np.eye(2))  # as the paper prints it
+    assert scope["run"].history.column("q_error").to_pylist()[-1] < 1.0
 
 
 # ---- simulate
