@@ -281,7 +281,7 @@ def test_mu_times_its_distribution_is_near_the_occupancy():
         ({"step_size": -1.0}, "the scale -1; it must be positive"),
         ({"step_size": [0.1, -0.2]}, "step size 1 is -0.2"),
         ({"step_size": [0.1, np.nan]}, "step size 1 is nan"),
-        ({"average_power": -1.0}, "average_power is -1; it must not be negative"),
+        ({"average_power": -1.0}, "average_power is -1; it must be from 0 to 100"),
         ({"average_from": -5}, "average_from is -5; it must not be negative"),
         ({"start": "ones"}, "start is 'ones'; it must be 'zeros', 'random'"),
     ],

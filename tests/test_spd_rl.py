@@ -254,7 +254,7 @@ def test_they_converge_on_two_states(method):
         ({"zeta": 0.0}, "zeta is 0; it must be above 0 and at most 1"),
         ({"zeta": 1.5}, r"zeta is 1.5"),
         ({"step_size": -1.0}, "the scale -1; it must be positive"),
-        ({"average_power": -1.0}, "average_power is -1; it must not be negative"),
+        ({"average_power": -1.0}, "average_power is -1; it must be from 0 to 100"),
         ({"average_from": -5}, "average_from is -5; it must not be negative"),
         ({"start": "ones"}, "start is 'ones'; it must be 'zeros', 'random'"),
     ],

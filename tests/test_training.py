@@ -135,8 +135,9 @@ def test_control_c_leaves_a_checkpoint_and_says_how_to_resume(tmp_path):
     [
         ({"seed": 9}, "written with seed = 0, asked to go on with 9"),
         ({"record": [10]}, r"written with record = \[\], asked to go on with \[10\]"),
-        ({"source": problems.grid_world()}, "written with source = "),
-        ({"sampling": "iid"}, "written with source = "),
+        ({"source": problems.grid_world()}, "written on another source of rows"),
+        ({"sampling": "iid"}, "written on another source of rows"),
+        ({"steps": 50}, "stands at step 100, beyond the 50 asked for"),
         ({"algorithm": dualq.SPDQ(weights=1.0, zeta=0.08)}, r"written with (step_size|weights) = "),
         ({"algorithm": dualq.QLearning()}, "written with algorithm = 'SPDQ', asked to go on with 'QLearning'"),
     ],
@@ -197,13 +198,16 @@ def test_average_reward_is_that_of_eight_simulated_steps():
     assert abs(rewards.mean() - measured) <= 5 * rewards.std() / np.sqrt(rewards.size)
 
 
-def test_early_stop_at_a_target_gap():
+def test_early_stop_at_a_target_gap(tmp_path):
     record = list(range(1000, 100_001, 1000))
     run = dualq.train(SPDQ, TWO, 100_000, record=record, target_gap=100.0)
     gaps = run.history.column("true_gap").to_pylist()
     assert run.reason == "target gap"
     assert gaps[-1] <= 100.0 < min(gaps[:-1])
     assert run.steps == len(gaps) * 1000
+    words = {"record": record, "target_gap": 100.0, "checkpoint": tmp_path / "run.ckpt"}
+    for _ in range(2):  # the second finds the target met
+        same(dualq.train(SPDQ, TWO, 100_000, **words), run)
 
 
 # ---- what is refused
@@ -232,7 +236,7 @@ def test_training_on_a_recorded_log_equals_training_on_the_simulator():
     # The log's model has another bound on the rewards only if it does not know it; record does.
     np.testing.assert_array_equal(from_log.last.Q, simulated.last.Q)
     np.testing.assert_array_equal(from_log.solution.occupancy, simulated.solution.occupancy)
-    with pytest.raises(ModelError, match="a log does not know its discount"):
+    with pytest.raises(ModelError, match="does not know its discount"):
         dualq.train(words, log, 100)
 
 
@@ -257,11 +261,14 @@ def test_uniform_sampling_is_uniform_whatever_the_behaviour():
 
 
 def test_the_deterministic_iteration_needs_the_model_alone(tmp_path):
-    algorithm = dualq.PrimalDual(weights=0.1, distribution=TWO.stationary())
+    algorithm = dualq.PrimalDual(step_size=dualq.inverse_sqrt(10.0), weights=0.1, distribution=TWO.stationary())
     record = [100, 1000, 5000]
     whole = dualq.train(algorithm, TWO.mdp, 5000, record=record)
     gaps = whole.history.column("true_gap").to_pylist()
     assert gaps[0] > gaps[1] > gaps[2] > 0.0
+    assert whole.history.column("q_error").to_pylist()[-1] < 3.5  # with a box that leaves mu* out it is 5.0
+    with pytest.warns(UserWarning, match=r"zeta is 0\.9, but some pair is seen with probability 0\.08571"):
+        dualq.train(dualq.PrimalDual(zeta=0.9, distribution=TWO.stationary()), TWO.mdp, 10)
     for steps in (1500, 5000):
         part = dualq.train(algorithm, TWO.mdp, steps, record=[100, 1000], checkpoint=tmp_path / "run.ckpt", every=700)
     np.testing.assert_array_equal(part.solution.Q, whole.solution.Q)
@@ -305,6 +312,20 @@ def test_a_zeta_that_excludes_the_solution_is_warned_of():
             "sampling is 'all'; it must be one of trajectory, iid, uniform",
         ),
         (lambda: dualq.train(SPDQ, 7, 10), "cannot train on int"),
+        (lambda: dualq.train(dualq.SPDQ, TWO, 10), "is not an algorithm; give one with its choices"),
+        (lambda: dualq.train(SPDQ, TWO, 10, every=-1), "every is -1; it must be a whole number, at least 1"),
+        (lambda: dualq.train(SPDQ, TWO, 10, seed=1.5), r"seed is 1\.5; it must be a whole number, at least 0"),
+        (lambda: dualq.train(SPDQ, TWO, 10, seeds=[3, 3]), "a seed was given twice"),
+        (lambda: dualq.train(SPDQ, TWO, 10, record=1000), "record is 1000; it must list the steps"),
+        (lambda: dualq.train(SPDQ, TWO, 10, discount=0.5), r"discount is 0\.5, but the model has its own, 0\.9"),
+        (lambda: dualq.train(SPDQ, TWO, 10, target_gap=1.0), "target_gap needs an algorithm with a dual, and steps"),
+        (lambda: dualq.train(dualq.QLearning(), TWO, 10, record=[10], target_gap=1.0), "target_gap needs"),
+        (lambda: dualq.train(dualq.SPDRLUniform(), TWO, 10, sampling="iid"), "SPDRLUniform needs a Simulator"),
+        (lambda: dualq.train(dualq.SPDRLUniform(), TWO.record(10), 10, discount=0.9), "SPDRLUniform needs"),
+        (lambda: dualq.QLearning(step_size=3.0), "the step size is 3 for ever; it must be at most 1"),
+        (lambda: dualq.QLearning(start=np.nan), "start has values that are not finite"),
+        (lambda: dualq.SPDQ(step_size="a"), "the step size is 'a'; it must be inverse_sqrt"),
+        (lambda: dualq.SPDQ(start=np.zeros(3)), "start is array"),
         (
             lambda: dualq.train(dualq.SPDQ(step_size=[1.0, 1.0], zeta=0.08), TWO, 3),
             "given for 2 steps; step 2 has none",

@@ -21,13 +21,14 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import operator
 import os
 import signal
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -65,7 +66,7 @@ class Run:
 
     solution: Solution
     last: Solution
-    history: pa.Table
+    history: pa.Table = dataclasses.field(repr=False)
     steps: int
     seed: int
     reason: str  # why it ended: "steps", "target gap", or "end of the rows"
@@ -78,7 +79,7 @@ def train(
     *,
     seed: int = 0,
     seeds: Sequence[int] | None = None,
-    sampling: str = "trajectory",
+    sampling: str | None = None,
     discount: float | None = None,
     behaviour: Any = "uniform",
     record: Sequence[int] = (),
@@ -93,31 +94,55 @@ def train(
     source      a Simulator; a Log, read once in its order; a Gymnasium environment with discrete spaces, played by
                 `behaviour` (a function, a Policy, or "uniform") and then read as a Log; or an MDP, for an algorithm
                 that needs no transitions
-    sampling    of a Simulator: "trajectory" (one walk), "iid" ((s, a) ~ tau_k afresh for every k), or "uniform" (every
-                pair equally likely, whatever the behaviour: what SPDRLUniform asks for)
+    sampling    of a Simulator: "trajectory" (one walk; the default), "iid" ((s, a) ~ tau_k afresh for every k), or
+                "uniform" (every pair equally likely, whatever the behaviour: the only one for SPDRLUniform)
     discount    for a Log or an environment, which do not know it
     record      steps at which the metrics are written to the history
     target_gap  stop at the first recorded step where the true gap is at most this
     checkpoint  a file to resume from and to write every `every` steps, when interrupted, and at the end
     jobs        how many seeds run at once: -1 for one per core
     """
-    options = _Options(_checked_steps(steps), _checked_record(record, steps), target_gap, every, progress)
+    if isinstance(algorithm, type) or not hasattr(algorithm, "advance"):
+        raise ModelError(f"{algorithm!r} is not an algorithm; give one with its choices, such as SPDQ(weights=0.1)")
+    steps = _whole("steps", steps, 1)
+    options = _Options(steps, _checked_record(record, steps), target_gap, _whole("every", every, 1), progress)
+    if target_gap is not None and not (options.record and hasattr(algorithm, "weights")):
+        raise ModelError("target_gap needs an algorithm with a dual, and steps to look at it: give record")
+    all_seeds = tuple(_whole("seed", s, 0) for s in ([seed] if seeds is None else seeds))
+    if len(set(all_seeds)) != len(all_seeds):
+        raise ModelError("a seed was given twice; its runs would be the same")
+    sampling = _checked_sampling(algorithm, source, sampling)
     if _is_environment(source):
-        one = seeds is None
-        logs = {s: _played(source, behaviour, options.steps, s) for s in ([seed] if one else seeds)}
+        _checked_log_discount(discount)
+        logs = {s: _played(source, behaviour, steps, s) for s in all_seeds}
         tasks = {s: _task_of_log(log, discount) for s, log in logs.items()}
     else:
         task = source if isinstance(source, Task) else task_of(source, sampling, discount)
-        tasks = dict.fromkeys([seed] if seeds is None else seeds, task)
-    if seeds is None:
-        return _train(algorithm, tasks[seed], options, seed, None if checkpoint is None else Path(checkpoint))
-    from joblib import Parallel, delayed
+        tasks = dict.fromkeys(all_seeds, task)
+    with _interrupts() as interrupted:
+        if seeds is None:
+            path = None if checkpoint is None else Path(checkpoint)
+            return _train(algorithm, tasks[all_seeds[0]], options, all_seeds[0], path, interrupted)
+        from joblib import Parallel, delayed
 
-    paths = {s: None if checkpoint is None else Path(f"{checkpoint}.{s}") for s in seeds}
-    # Threads, because the kernels hold no lock: nothing is copied, and a seed's run does not know of the others.
-    return Parallel(n_jobs=jobs, prefer="threads")(
-        delayed(_train)(algorithm, tasks[s], options, s, paths[s]) for s in seeds
-    )
+        paths = {s: None if checkpoint is None else Path(f"{checkpoint}.{s}") for s in all_seeds}
+        # Threads, because the kernels hold no lock: nothing is copied, and a seed's run does not know of the others.
+        return Parallel(n_jobs=jobs, prefer="threads")(
+            delayed(_train)(algorithm, tasks[s], options, s, paths[s], interrupted) for s in all_seeds
+        )
+
+
+def _checked_sampling(algorithm: Any, source: Any, sampling: str | None) -> str:
+    """The sampling asked for, where the algorithm and the source allow it."""
+    needed = getattr(algorithm, "sampling", None)
+    if needed is not None and (sampling not in (None, needed) or not isinstance(source, Simulator)):
+        name = type(algorithm).__name__
+        raise ModelError(f"{name} needs a Simulator with sampling={needed!r}; other rows lead it to another answer")
+    if sampling is not None and not isinstance(source, Simulator):
+        raise ModelError(
+            f"sampling={sampling!r} is for a Simulator; the rows of {type(source).__name__} are as they are"
+        )
+    return sampling or needed or "trajectory"
 
 
 # ---- what is trained on
@@ -132,7 +157,8 @@ class Task:
     known: bool  # whether the model is the truth, so that errors can be measured
     zeta: float  # estimate of the least probability of a pair
     start: Array  # (S,) where average_reward starts
-    identity: str  # a digest of all that the rows depend on; empty where the rows cannot be repeated
+    identity: str  # a digest of all that the rows depend on
+    silent: Array | None = None  # (S,) states in which no row acts: their value is the model's, and not learned
 
 
 def task_of(source: Any, sampling: str = "trajectory", discount: float | None = None) -> Task:
@@ -145,6 +171,8 @@ def task_of(source: Any, sampling: str = "trajectory", discount: float | None = 
     if not isinstance(source, Simulator):
         what = "a Simulator, a Log, a Gymnasium environment or an MDP"
         raise ModelError(f"cannot train on {type(source).__name__}; give {what}")
+    if discount is not None:
+        raise ModelError(f"discount is {discount!r}, but the model has its own, {source.mdp.discount:g}; leave it out")
     if sampling not in STREAMS:
         raise ModelError(f"sampling is {sampling!r}; it must be one of {', '.join(STREAMS)}")
     stream = STREAMS[sampling](source)
@@ -156,14 +184,23 @@ def task_of(source: Any, sampling: str = "trajectory", discount: float | None = 
 
 def _task_of_log(log: Log, discount: float | None) -> Task:
     """The rows of a log, with its empirical model: the sizes, the range of rewards, and what was seen."""
-    if discount is None:
-        raise ModelError("a log does not know its discount; give one, such as discount=0.95")
+    discount = _checked_log_discount(discount)
+    if len(log) == 0:
+        raise LogError("the log has no rows")
     counts = log.counts()
     mdp = counts.mdp(discount)
     seen = counts.visits[counts.visits > 0]
     start = np.full(mdp.num_states, 1.0 / mdp.num_states)
     identity = _sha256(f"{discount!r} {mdp.reward_range!r}", *log.rows)
-    return Task(log.stream(), mdp, False, float(seen.min() / len(log)), start, identity)
+    silent = np.ones(mdp.num_states, bool)
+    silent[: len(counts.states)] = ~(counts.visits > 0).any(axis=1)
+    return Task(log.stream(), mdp, False, float(seen.min() / len(log)), start, identity, silent)
+
+
+def _checked_log_discount(discount: float | None) -> float:
+    if discount is None:
+        raise ModelError("a log or an environment does not know its discount; give one, such as discount=0.95")
+    return discount
 
 
 def _is_environment(source: Any) -> bool:
@@ -181,8 +218,12 @@ def _least_frequency(simulator: Simulator) -> float:
     """The least probability of an available pair in the long run, among those that have any."""
     try:
         M = simulator.stationary()
-    except ModelError:  # several classes, or a behaviour that never settles: what it does at first must serve
-        M = simulator.distribution(1)
+    except ModelError:  # several classes, or a behaviour that never settles: the average of many steps must serve
+        M, v = np.zeros(simulator.mdp.rewards.shape), simulator.start
+        for k in range(1000):
+            tau = v[:, None] * simulator.behaviour_at(k)
+            M += tau / 1000
+            v = simulator.mdp.transitions.T @ tau.ravel()
     unseen = simulator.mdp.available & ~(M > 0.0)
     if unseen.any():
         s, a = (int(i) for i in np.argwhere(unseen)[0])
@@ -207,7 +248,7 @@ class _Options:
     progress: bool | None
 
 
-def _train(algorithm: Any, task: Task, options: _Options, seed: int, path: Path | None) -> Run:
+def _train(algorithm: Any, task: Task, options: _Options, seed: int, path: Path | None, interrupted: Any) -> Run:
     zeta = _checked_zeta(algorithm, task)
     problem = algorithm.problem(task.mdp, zeta)
     state, stream = algorithm.init(task.mdp, seed, zeta), task.stream
@@ -217,16 +258,18 @@ def _train(algorithm: Any, task: Task, options: _Options, seed: int, path: Path 
     settings = _settings(algorithm, task, options, seed) if path is not None else {}
     if path is not None and path.exists():
         history = _resume(path, settings, state, walk)
+        if state.k[0] > options.steps:
+            raise CheckpointError(f"{path}: stands at step {state.k[0]}, beyond the {options.steps} asked for")
     stream = stream if getattr(algorithm, "needs_rows", True) else None
     if stream is None and getattr(algorithm, "needs_rows", True):
         raise ModelError(
             f"{type(algorithm).__name__} learns from transitions; give a Simulator or a Log, not a model alone"
         )
     rows = Rows.empty(CHUNK)
-    reason = "steps"
-    with _interrupts() as interrupted, _Progress(options, int(state.k[0])) as bar:
+    reason = "target gap" if _reached(history, options) else "steps"
+    with _Progress(options, int(state.k[0])) as bar:
         saved = k = int(state.k[0])
-        while k < options.steps:
+        while k < options.steps and reason == "steps":
             count = min(CHUNK, _next_stop(k, options, path) - k)
             if stream is not None:
                 chunk = rows.first(count)
@@ -244,9 +287,8 @@ def _train(algorithm: Any, task: Task, options: _Options, seed: int, path: Path 
             bar.moved(k)
             if metrics is not None and k in options.record:
                 history.append(metrics.at(state, k))
-                if options.target_gap is not None and history[-1]["true_gap"] <= options.target_gap:
+                if _reached(history, options):
                     reason = "target gap"
-                    break
             if path is not None and (k % options.every == 0 or interrupted()):
                 _save(path, settings, state, walk, history)
                 saved = k
@@ -255,7 +297,21 @@ def _train(algorithm: Any, task: Task, options: _Options, seed: int, path: Path 
                 raise KeyboardInterrupt
         if path is not None and saved != k:
             _save(path, settings, state, walk, history)
-    return Run(algorithm.solution(state, task.mdp), algorithm.last(state, task.mdp), _table(history), k, seed, reason)
+    solution, last = algorithm.solution(state, task.mdp), algorithm.last(state, task.mdp)
+    if task.silent is not None:
+        for found in (solution, last):
+            _fill_silent(found, task.mdp, task.silent)
+    return Run(solution, last, _table(history), k, seed, reason)
+
+
+def _reached(history: list[dict[str, float]], options: _Options) -> bool:
+    return bool(history) and options.target_gap is not None and history[-1]["true_gap"] <= options.target_gap
+
+
+def _fill_silent(solution: Solution, mdp: MDP, silent: Array) -> None:
+    """No row says anything of these states; in the empirical model they are never left."""
+    solution.Q[silent] = np.where(mdp.available[silent], mdp.rewards[silent] / (1.0 - mdp.discount), -np.inf)
+    solution.V[silent] = solution.Q[silent].max(axis=1)
 
 
 def _next_stop(k: int, options: _Options, path: Path | None) -> int:
@@ -334,8 +390,6 @@ def _average_reward(policy: Policy, mdp: MDP, start: Array) -> float:
 
 def _settings(algorithm: Any, task: Task, options: _Options, seed: int) -> dict[str, Any]:
     """All that a run's bits depend on, in words that can be compared and named."""
-    if not task.identity:
-        raise CheckpointError("these rows cannot be drawn again, so their run cannot be resumed; leave out checkpoint")
     return {
         "dualq": __version__,
         "algorithm": type(algorithm).__name__,
@@ -355,7 +409,7 @@ def _words(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         parts = {field.name: _words(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return {"kind": type(value).__name__, **parts}
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {str(name): _words(part) for name, part in value.items()}
     array = np.ascontiguousarray(value)
     if array.size <= 8:
@@ -397,6 +451,8 @@ def _resume(path: Path, settings: dict, state: Any, walk: Any) -> list[dict[str,
     before = from_json_array(arrays["settings"])
     for name in sorted({*before, *settings}):
         if before.get(name) != settings.get(name):
+            if name == "source":
+                raise CheckpointError(f"{path}: written on another source of rows; use the same, or another file")
             difference = f"written with {name} = {before.get(name)!r}, asked to go on with {settings.get(name)!r}"
             raise CheckpointError(f"{path}: {difference}; use the same, or another file")
     for kind, target in (("state", state), ("stream", walk)):
@@ -459,14 +515,20 @@ class _Progress:
 # ---- checks at the border
 
 
-def _checked_steps(steps: Any) -> int:
-    if not (np.ndim(steps) == 0 and int(steps) == steps and steps >= 1):
-        raise ModelError(f"steps is {steps!r}; it must be a whole number, at least 1")
-    return int(steps)
+def _whole(name: str, number: Any, least: int) -> int:
+    try:
+        whole = operator.index(number)
+    except TypeError:
+        whole = least - 1
+    if whole < least:
+        raise ModelError(f"{name} is {number!r}; it must be a whole number, at least {least}")
+    return whole
 
 
 def _checked_record(record: Any, steps: int) -> tuple[int, ...]:
-    wanted = tuple(sorted({int(step) for step in record}))
+    if not np.iterable(record):
+        raise ModelError(f"record is {record!r}; it must list the steps to record")
+    wanted = tuple(sorted({_whole("a step to record", step, 1) for step in record}))
     if wanted and not (wanted[0] >= 1 and wanted[-1] <= steps):
         raise ModelError(f"record has the steps {wanted[0]} to {wanted[-1]}; they must lie in 1 to {steps}")
     return wanted
@@ -474,11 +536,13 @@ def _checked_record(record: Any, steps: int) -> tuple[int, ...]:
 
 def _checked_zeta(algorithm: Any, task: Task) -> float:
     zeta = getattr(algorithm, "zeta", None)
+    # An algorithm that is told M knows better than the rows, which it does not read.
+    least = algorithm.least_frequency(task.mdp) if hasattr(algorithm, "least_frequency") else task.zeta
     if zeta is None:
-        return 0.5 * task.zeta  # too small does no harm, too large does
-    if task.known and zeta > task.zeta * (1.0 + 1e-9):
+        return 0.5 * least  # too small does no harm, too large does
+    if zeta > least * (1.0 + 1e-9):
         warnings.warn(
-            f"zeta is {zeta:g}, but some pair is seen with probability {task.zeta:.4g} in the long run: "
+            f"zeta is {zeta:g}, but some pair is seen with probability {least:.4g} in the long run: "
             "mu* may lie outside of its set, and the iterates may not converge",
             stacklevel=4,
         )

@@ -15,6 +15,8 @@ from dualq.saddle.sets import Sets
 
 Array = np.ndarray
 
+STARTS = ("zeros", "random")
+
 
 class Problem(NamedTuple):
     """What the kernels read and never change."""
@@ -32,7 +34,7 @@ class Problem(NamedTuple):
     average_from: float  # step before which w_k is zero
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Choices:
     """The choices that the primal-dual methods share.
 
@@ -59,11 +61,11 @@ class Choices:
             raise ModelError(
                 f"zeta is {self.zeta:g}; it must be above 0 and at most 1, the least probability of a pair"
             )
-        if not self.average_power >= 0.0:
-            raise ModelError(f"average_power is {self.average_power:g}; it must not be negative")
+        if not 0.0 <= self.average_power <= 100.0:
+            raise ModelError(f"average_power is {self.average_power:g}; it must be from 0 to 100")
         if not self.average_from >= 0:
             raise ModelError(f"average_from is {self.average_from}; it must not be negative")
-        if not isinstance(self.start, Mapping) and self.start not in ("zeros", "random"):
+        if not isinstance(self.start, Mapping) and not (isinstance(self.start, str) and self.start in STARTS):
             right = "'zeros', 'random', or a mapping of Q, V, occupancy, ratio"
             raise ModelError(f"start is {self.start!r}; it must be {right}")
 
@@ -97,7 +99,7 @@ class Choices:
             "ratio": (sets.ratio_bound, sets.project_mu),
         }
         values = {name: np.zeros(mdp.rewards.shape[: 1 if name == "V" else 2]) for name in names.split()}
-        if self.start == "random":
+        if isinstance(self.start, str) and self.start == "random":
             rng = np.random.default_rng([seed, 2])
             values = {name: variables[name][0] * rng.random(value.shape) for name, value in values.items()}
         elif isinstance(self.start, Mapping):

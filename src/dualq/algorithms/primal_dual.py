@@ -33,6 +33,7 @@ from dualq.errors import ModelError
 from dualq.mdp import MDP
 from dualq.saddle.lagrangian import gradients_M
 from dualq.saddle.sets import Sets
+from dualq.saddle.theory import zeta_of
 from dualq.simulator import Simulator
 from dualq.solution import Solution, checked_distribution
 
@@ -63,7 +64,7 @@ class Problem(NamedTuple):
     M: Array | None  # (S, A), where it is fixed
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PrimalDual(Choices):
     """The deterministic iteration; it starts from Q, V, occupancy and ratio.
 
@@ -111,7 +112,13 @@ class PrimalDual(Choices):
             if state.v.size:
                 state.v[:] = problem.mdp.transitions.T @ M.ravel()
 
-    def _fixed_M(self, mdp: MDP) -> Array | None:
+    def least_frequency(self, mdp: MDP) -> float:
+        """The least entry of M, over the available pairs; of all M_k for a simulator."""
+        if isinstance(self.distribution, Simulator):
+            return zeta_of(self.distribution)
+        return float(self._fixed_M(mdp)[mdp.available].min())
+
+    def _fixed_M(self, mdp: MDP) -> Any:
         """M as an array (S, A); None where it changes with time."""
         if isinstance(self.distribution, Simulator):
             return None

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualq.algorithms.schedules import as_step_size
+from dualq.algorithms.schedules import StepSize, as_step_size
 from dualq.errors import ModelError
 from dualq.kernels import advance, bits, generator_state, kernel, unsigned
 from dualq.mdp import MDP
@@ -78,7 +78,7 @@ def linear(scale: float = 1.0) -> ByVisits:
     return ByVisits(1.0, float(scale), linear=True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class QLearning:
     """Q-learning.
 
@@ -94,6 +94,11 @@ class QLearning:
     def __post_init__(self):
         if not isinstance(self.step_size, ByVisits):
             object.__setattr__(self, "step_size", as_step_size(self.step_size))
+            rule = self.step_size
+            if isinstance(rule, StepSize) and rule.offset is None and rule.scale > 1.0:
+                raise ModelError(f"the step size is {rule.scale:g} for ever; it must be at most 1")
+        if not np.isfinite(self.start).all():
+            raise ModelError("start has values that are not finite numbers")
 
     def problem(self, mdp: MDP, zeta: float) -> Problem:
         """The numbers of the kernel."""
@@ -105,6 +110,8 @@ class QLearning:
 
     def init(self, mdp: MDP, seed: int, zeta: float) -> State:
         """The state before the first step."""
+        if np.shape(self.start) not in ((), mdp.rewards.shape):
+            raise ModelError(f"start has shape {np.shape(self.start)}; it must be one number, or {mdp.rewards.shape}")
         Q = np.empty((2 if self.double else 1, *mdp.rewards.shape))
         Q[:] = self.start
         return State(Q, np.zeros(Q.shape, np.int64), np.zeros(1, np.int64), generator_state(seed, 1))

@@ -67,11 +67,17 @@ def as_step_size(step_size: Any) -> StepSize | Listed:
     """A step size as the user gave it: a schedule, a number, or an array."""
     if isinstance(step_size, StepSize | Listed):
         return step_size
-    if np.ndim(step_size) == 0:
-        return constant(step_size)
-    values = np.array(step_size, dtype=float)
+    try:
+        values = np.array(step_size, dtype=float)
+    except (TypeError, ValueError):
+        right = "inverse_sqrt(scale), constant(scale), a number, or an array with one number per step"
+        raise ModelError(f"the step size is {step_size!r}; it must be {right}") from None
+    if values.ndim == 0:
+        return constant(float(values))
+    if values.ndim != 1:
+        raise ModelError(f"the step sizes have shape {values.shape}; give a list with one number per step")
     bad = ~(np.isfinite(values) & (values > 0.0))
-    if values.ndim != 1 or bad.any():
+    if bad.any():
         k = int(bad.argmax())
         raise ModelError(f"step size {k} is {values.flat[k]:g}; step sizes must be positive, one per step")
     return Listed(values)

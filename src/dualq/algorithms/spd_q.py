@@ -25,7 +25,8 @@ Averages  x_k changes in a few entries a step. With weights w_j of the steps and
               sum_{j<=k} w_j x_j = W_k x_{k+1} - sum_{j<=k} W_j (x_{j+1} - x_j),
           so it is enough to add W_j times the change to one more array whenever an entry changes.
 Mu-hat    the average of M_k mu_k needs M_k, which no user has. But E[1{(s_k,a_k) = (s,a)} mu_k(s,a) | past] is the
-          entry of M_k mu_k: what is averaged is mu_k at the visited pair. Nothing need be known of the behaviour.
+          entry of M_k mu_k where rows are independent, as the paper's proofs assume, and nearly so along a walk that
+          mixes: what is averaged is mu_k at the visited pair. Nothing need be known of the behaviour.
 Units     rewards get mdp.reward_shift, so that they lie in [0, sigma]; results are moved back.
 """
 
@@ -63,7 +64,7 @@ class State(NamedTuple):
     rng: Array  # (1,) generator of s_hat, a_hat
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SPDQ(Choices):
     """Algorithm 1.
 

@@ -74,7 +74,7 @@ class UniformState(NamedTuple):
     k: Array  # (1,) steps taken
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SPDRL(Choices):
     """The off-policy modification: rows of any behaviour; the dual times the frequencies of the pairs.
 
@@ -125,12 +125,14 @@ class SPDRL(Choices):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SPDRLUniform(Choices):
     """The method of Chen and Wang (2016): rows whose pairs are uniform and independent (`streams.UniformPairs`).
 
     The choices are those of `Choices`, zeta aside; it starts from V and occupancy.
     """
+
+    sampling = "uniform"  # other rows lead it to another answer
 
     def init(self, mdp: MDP, seed: int, zeta: float) -> UniformState:
         """The state before the first step, in the sets."""
