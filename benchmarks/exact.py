@@ -194,7 +194,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one discount for the slow models")
     parser.add_argument("--limit", type=int, default=20, help="seconds after which a solver is stopped")
+    parser.add_argument("--only", choices=["solving", "building", "million"], help="one of the three tables")
     arguments = parser.parse_args()
-    publish("Exact solving, CPU seconds to 1e-6, one thread", measure(arguments.quick, arguments.limit))
-    publish("Building the model from arrays, CPU seconds", measure_building())
-    publish("A million states, 5 actions, 8 successors each", measure_million())
+    if arguments.only in (None, "solving"):
+        publish("Exact solving, CPU seconds to 1e-6, one thread", measure(arguments.quick, arguments.limit))
+    if arguments.only in (None, "building"):
+        publish("Building the model from arrays, CPU seconds", measure_building())
+    if arguments.only in (None, "million"):
+        publish("A million states, 5 actions, 8 successors each", measure_million())

@@ -332,20 +332,17 @@ def _never_left(indptr, indices, probabilities, num_actions):
 def _expected_rewards(rewards, indptr, indices, probabilities, shape, place):
     """Expected rewards (S, A), and the range of the rewards that transitions of positive probability pay."""
     num_states, num_actions = shape
-    row_lengths = np.diff(indptr)
     sparse = sp.issparse(rewards)
     if not sparse:
         rewards = _numbers("rewards", rewards)
     if not sparse and rewards.shape == shape:
-        exists = (row_lengths > 0).reshape(shape)
-        expected = np.where(exists, rewards, 0.0)
-        bad = ~np.isfinite(expected)
-        if bad.any():
-            row = int(bad.ravel().argmax())
-            raise ModelError(f"reward of {place(row)} is {expected.ravel()[row]:g}; rewards must be finite numbers")
-        paid = expected[exists]
+        expected = np.zeros(shape)
+        row, low, high = _copy_rewards(unsigned(indptr), np.ascontiguousarray(rewards).ravel(), expected.ravel())
+        if row >= 0:
+            raise ModelError(f"reward of {place(row)} is {rewards.flat[row]:g}; rewards must be finite numbers")
+        return expected, (low, high)
     elif rewards.shape == ((num_states * num_actions, num_states) if sparse else (*shape, num_states)):
-        row_of = np.repeat(np.arange(row_lengths.size), row_lengths)
+        row_of = np.repeat(np.arange(num_states * num_actions), np.diff(indptr))
         flat = sp.csr_array(rewards) if sparse else rewards.reshape(-1, num_states)
         per_transition = np.asarray(flat[row_of, indices], dtype=float).ravel()
         possible = probabilities > 0.0
@@ -357,13 +354,29 @@ def _expected_rewards(rewards, indptr, indices, probabilities, shape, place):
                 "rewards must be finite numbers"
             )
         paid = per_transition[possible]
-        expected = np.bincount(row_of[possible], probabilities[possible] * paid, row_lengths.size).reshape(shape)
+        expected = np.bincount(row_of[possible], probabilities[possible] * paid, num_states * num_actions).reshape(
+            shape
+        )
     else:
         raise ModelError(
             f"rewards have shape {rewards.shape}; they must be {shape} or {(*shape, num_states)} (S, A[, S]), "
             f"or sparse {(num_states * num_actions, num_states)}"
         )
     return expected, (float(paid.min()), float(paid.max()))
+
+
+@kernel
+def _copy_rewards(indptr, rewards, out):
+    """Copy the rewards of the pairs that exist; the first that is not finite (-1: none), the least, the greatest."""
+    low, high = np.inf, -np.inf
+    for row in range(out.size):
+        if indptr[row] != indptr[row + 1]:
+            if not -np.inf < rewards[row] < np.inf:
+                return row, low, high
+            out[row] = rewards[row]
+            low = min(low, rewards[row])
+            high = max(high, rewards[row])
+    return -1, low, high
 
 
 def _checked_range(reward_bound: Any, drawn: tuple[float, float]) -> tuple[float, float]:
