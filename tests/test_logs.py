@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+import dualq
 from dualq import problems
 from dualq.errors import LogError, ModelError
 from dualq.exact import solve
@@ -333,3 +334,12 @@ def test_what_is_wrong_with_a_log_is_said_with_its_row(change, message):
 def test_steps_and_seeds_are_whole_numbers(steps, seed):
     with pytest.raises(ModelError, match="it must be a whole number, at least"):
         problems.two_state().record(steps, seed)
+
+
+def test_plain_arrays_with_counts_for_labels_are_a_log():
+    log = Log([0, 1, 1], [0, 0, 1], [1.0, 2.0, 3.0], [1, 1, 0], 2, 2)
+    assert (list(log.states), list(log.actions)) == ([0, 1], [0, 1])
+    np.testing.assert_array_equal(log.counts().visits, [[1, 0], [1, 1]])
+    run = dualq.train(dualq.QLearning(step_size=1.0), log, 3, discount=0.5)
+    # Q(0,0) = 1; Q(1,0) = 2 + .5 max(0, 0); Q(1,1) = 3 + .5 Q(0,0)
+    np.testing.assert_array_equal(run.solution.Q[log.counts().visits > 0], [1.0, 2.0, 3.5])

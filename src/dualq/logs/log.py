@@ -40,7 +40,7 @@ class Log:
     """Recorded transitions, checked once and read-only after.
 
     state, action, reward, next_state   (rows,) places of labels, and rewards
-    states, actions   labels
+    states, actions   labels, or how many there are: 0, 1, 2, ...
     ended             (rows,) whether an episode ended; nowhere, if not given
     time              (rows,) whole numbers; 0, 1, 2, ... if not given
     reward_range      what rewards can be, if that is known; if not, what they were, and `range_known` is False
@@ -51,8 +51,8 @@ class Log:
     action: Array = field(repr=False)
     reward: Array = field(repr=False)
     next_state: Array = field(repr=False)
-    states: Labels
-    actions: Labels
+    states: Any
+    actions: Any
     ended: Any = field(default=None, repr=False)
     time: Any = field(default=None, repr=False)
     reward_range: Any = None
@@ -60,6 +60,10 @@ class Log:
     range_known: bool = field(init=False)
 
     def __post_init__(self):
+        for name, kind in (("states", "state"), ("actions", "action")):
+            labels = getattr(self, name)
+            if not isinstance(labels, Labels):
+                object.__setattr__(self, name, Labels(labels, kind))
         rows = Recorded(self.state, self.action, self.reward, self.next_state, self.ended).rows
         time = np.arange(len(rows.s)) if self.time is None else np.ascontiguousarray(self.time, np.int64)
         if time.shape != rows.s.shape:
