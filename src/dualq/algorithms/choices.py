@@ -23,7 +23,6 @@ class Problem(NamedTuple):
 
     eta: Array  # (S,)
     available: Array  # (S, A)
-    num_available: Array  # (S,) unsigned: how many actions each state has
     alpha: float
     shift: float  # added to every reward
     end_value: float  # V of having ended, in the paper's units
@@ -32,6 +31,7 @@ class Problem(NamedTuple):
     ratio_bound: float  # ||eta||_1 / (zeta (1 - alpha))
     power: float  # of the averaging weights w_k = (k + 1)^power
     average_from: float  # step before which w_k is zero
+    num_available: Array  # (S,) unsigned: how many actions each state has
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,6 @@ class Choices:
         return Problem(
             eta=sets.eta,
             available=np.ascontiguousarray(mdp.available),
-            num_available=mdp.available.sum(axis=1, dtype=np.uint32),
             alpha=mdp.discount,
             shift=mdp.reward_shift,
             end_value=mdp.value_shift,
@@ -84,6 +83,7 @@ class Choices:
             ratio_bound=sets.ratio_bound,
             power=float(self.average_power),
             average_from=float(self.average_from),
+            num_available=mdp.available.sum(axis=1, dtype=np.uint32),
         )
 
     def sets(self, mdp: MDP, zeta: float) -> Sets:
