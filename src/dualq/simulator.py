@@ -34,15 +34,12 @@ from dualq.logs.log import Log
 from dualq.mdp import MDP
 from dualq.policy import Policy
 from dualq.rows import WALK_STREAM, Rows
-from dualq.walks import Tables, WalkState, cumulated_rows, draw_iid, walk
+from dualq.walks import NO_DRIFT, POWER, WAVE, Tables, WalkState, behaviour_weight, cumulated_rows, draw_iid, walk
 
 Array = np.ndarray
 
 TOLERANCE = 1e-8  # of sums to one, and of the drawn rewards' mean against the model's, relative to the rewards' size
 POWER_STEPS = 1000  # of a chain, before its stationary distribution is left to a linear solver
-
-
-NO_DRIFT, POWER, WAVE = range(3)  # how a behaviour drifts, as kernels read it
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +60,7 @@ class Drift:
 
     def weight(self, k: int) -> float:
         """w_k, the part of the first policy at step k."""
-        if self.kind == POWER:
-            return (k + 1.0) ** -self.rate
-        return 0.5 + 0.5 * np.cos(self.rate * np.log(k + 1.0))
+        return float(behaviour_weight(self.kind, self.rate, k))
 
 
 def settling(to: Policy, rate: float) -> Drift:

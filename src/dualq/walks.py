@@ -23,6 +23,9 @@ ZERO, ONE = np.uint64(0), np.uint64(1)
 SHORT = np.uint64(16)  # the longest row that is scanned and not halved
 
 
+NO_DRIFT, POWER, WAVE = range(3)  # how a behaviour drifts
+
+
 class WalkState(NamedTuple):
     """Where a simulated walk stands."""
 
@@ -77,9 +80,9 @@ def find(cumulated, begin, end, u):
 @kernel
 def behaviour_weight(kind, rate, k):
     """How much of the first policy is left in the behaviour at step k (the rest is the policy it drifts to)."""
-    if kind == 1:
+    if kind == POWER:
         return (k + 1.0) ** -rate
-    if kind == 2:
+    if kind == WAVE:
         return 0.5 + 0.5 * np.cos(rate * np.log(k + 1.0))
     return 1.0
 
@@ -88,7 +91,7 @@ def behaviour_weight(kind, rate, k):
 def act(tables, s, k, x):
     """a ~ theta_k(. | s): one number picks the policy where the behaviour drifts, one the action."""
     which = 0
-    if tables.drift_kind != 0:
+    if tables.drift_kind != NO_DRIFT:
         x = advance(x)
         which = 0 if uniform(x) < behaviour_weight(tables.drift_kind, tables.drift_rate, k) else 1
     x = advance(x)
@@ -129,7 +132,7 @@ def walk(tables, state, rows):
     s = np.uint64(state.s[0])
     for i in range(rows.s.size):
         theta = s * num_actions
-        if tables.drift_kind != 0:
+        if tables.drift_kind != NO_DRIFT:
             x = advance(x)
             if not uniform(x) < behaviour_weight(tables.drift_kind, tables.drift_rate, k):
                 theta += num_states * num_actions
@@ -196,6 +199,6 @@ def draw_iid(tables, probabilities, state, rows):
             change = np.abs(moved - v).max()
             v[:] = moved
             cumulated = np.cumsum(v)
-            state.settled[0] = tables.drift_kind == 0 and change < 1e-17
+            state.settled[0] = tables.drift_kind == NO_DRIFT and change < 1e-17
         k += 1
     state.k[0], state.rng[0] = k, x
