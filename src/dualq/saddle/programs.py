@@ -177,7 +177,7 @@ WITH_M: dict[str, Callable[[MDP, Array, Array], Program]] = {"M-primal": m_prima
 OPTIONS = {
     "kkt_tolerance": 1e-10,  # the tightest that HiGHS takes
     "small_matrix_value": 1e-12,  # entries below are dropped; the default would drop probabilities of 1e-9
-    # Presolve finds nothing to remove, and when PDLP maximises it gets the multipliers' sign wrong (HiGHS 1.15.1).
+    # Presolve finds nothing to remove, and with it PDLP returned wrong multipliers for a maximisation (HiGHS 1.15.1).
     "presolve": "off",
 }
 METHODS: dict[str, dict[str, Any]] = {
