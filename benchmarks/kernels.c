@@ -173,6 +173,8 @@ typedef struct {
     double *total_weight;
     i64 *k;
     u64 *rng;
+    double *M, *M_before, *v; /* empty: M is not known */
+    u8 *settled;
 } State;
 
 typedef struct {

@@ -3,11 +3,12 @@
 Statistical tests are seeded, and say with what probability (over seeds) they reject a correct program.
 """
 
+import dataclasses
 from math import comb
 
 import numpy as np
 import pytest
-from naive import Paper, SplitMix64, algorithm_1, all_rows, draw_pair, masked_model, run, scattered
+from naive import Paper, SplitMix64, algorithm_1, all_rows, distributions, draw_pair, masked_model, run, scattered
 
 from dualq import problems
 from dualq.algorithms.schedules import constant, inverse_sqrt
@@ -15,8 +16,11 @@ from dualq.algorithms.spd_q import SPDQ
 from dualq.errors import ModelError
 from dualq.exact import solve
 from dualq.kernels import generator_state
+from dualq.policy import Policy
 from dualq.saddle.lagrangian import gradients_M
+from dualq.simulator import settling, wandering
 from dualq.streams import Recorded, Rows, Simulated
+from dualq.training import train
 
 STEPS = 10_000
 
@@ -96,6 +100,63 @@ def test_the_averages_are_the_averages_of_all_iterates(case, power, average_from
     np.add.at(mass, (rows.s, rows.a), weights * iterates["mu"][np.arange(STEPS), rows.s, rows.a])
     M_mu = solution.ratio * solution.distribution
     close(M_mu[exists], mass[exists] / weights.sum(), paper.ratio_bound)
+
+
+KNOWN = {
+    "an array": lambda: (problems.garnet(6, 3, 2, seed=1), problems.garnet(6, 3, 2, seed=1).stationary()),
+    "a walk that settles": lambda: (problems.two_state(), problems.two_state()),
+    "a walk in a garnet": lambda: (problems.garnet(6, 3, 2, seed=1), problems.garnet(6, 3, 2, seed=1)),
+    "a drift that settles": lambda: (drifting(settling), drifting(settling)),
+    "a drift that does not": lambda: (drifting(wandering), drifting(wandering)),
+}
+
+
+def drifting(drift):
+    return dataclasses.replace(problems.two_state(), drift=drift(Policy([[0.9, 0.1], [0.1, 0.9]]), 0.5))
+
+
+@pytest.mark.parametrize(("power", "average_from"), [(0.0, 0), (1.5, 300)])
+@pytest.mark.parametrize("name", KNOWN)
+def test_where_M_is_known_the_average_is_that_of_M_times_mu(name, power, average_from):
+    sim, known = KNOWN[name]()
+    steps, mdp, stream = 2000, sim.mdp, Simulated(sim)
+    algorithm = SPDQ(
+        inverse_sqrt(1.0), 0.3, zeta=0.05, average_power=power, average_from=average_from, distribution=known
+    )
+    paper, generator = Paper(mdp, 0.3, 0.05), SplitMix64(generator_state(0, 1)[0])
+    mu = algorithm_1(paper, all_rows(stream, steps), [1.0 / np.sqrt(k + 1) for k in range(steps)], generator)["mu"]
+    M = np.array([known] * steps) if isinstance(known, np.ndarray) else np.array(distributions(sim, steps))
+    weights = np.array([(k + 1.0) ** power if k >= average_from else 0.0 for k in range(steps)])
+    states = [run(algorithm, mdp, stream, steps, chunk=chunk) for chunk in (1, 7, 1000)]
+    solution = algorithm.solution(states[0], mdp)
+    close(solution.ratio * solution.distribution, np.average(M * mu[:-1], axis=0, weights=weights), paper.ratio_bound)
+    np.testing.assert_allclose(solution.distribution, np.average(M, axis=0, weights=weights), rtol=1e-12)
+    assert states[0].settled[0] == (sim.drift is None)
+    for state in states[1:]:
+        for field, one, other in zip(state._fields, states[0], state, strict=True):
+            assert one.tobytes() == other.tobytes(), field
+    blind = run(dataclasses.replace(algorithm, distribution=None), mdp, stream, steps)
+    for field in ("Q", "V", "lambda_", "mu"):  # what is known of M changes what is read off, and nothing else
+        np.testing.assert_array_equal(getattr(blind, field), getattr(states[0], field))
+
+
+def test_the_simulator_that_is_trained_on_knows_M():
+    sim = problems.two_state()
+    words = {"step_size": inverse_sqrt(2.0), "weights": 0.1, "zeta": 0.08}
+    told = train(SPDQ(**words, distribution="known"), sim, 3000)
+    given = train(SPDQ(**words, distribution=sim), sim, 3000)
+    np.testing.assert_array_equal(told.solution.ratio, given.solution.ratio)
+    np.testing.assert_allclose(told.solution.distribution, sum(distributions(sim, 3000)) / 3000, rtol=1e-12)
+    uniform = train(SPDQ(**words, distribution="known"), sim, 3000, sampling="uniform")
+    np.testing.assert_allclose(uniform.solution.distribution, 0.25, rtol=1e-12)
+    with pytest.raises(ModelError, match="distribution is 'known', but Log does not know its M_k"):
+        train(SPDQ(distribution="known"), sim.record(10), 10, discount=0.9)
+    with pytest.raises(ModelError, match="'known', but nobody knows it here"):
+        SPDQ(distribution="known").init(sim.mdp, 0, 0.1)
+    with pytest.raises(ModelError, match="distribution is 'stationary'; it must be an array"):
+        SPDQ(distribution="stationary")
+    with pytest.raises(ModelError, match=r"the simulator has \(6, 3\) states and actions; the model has \(2, 2\)"):
+        train(SPDQ(distribution=garnet()), sim, 10)
 
 
 def test_before_anything_is_averaged_the_solution_is_the_last_iterate():

@@ -194,6 +194,26 @@ class Simulator:
         return v[:, None] * self.behaviour.matrix
 
     @cached_property
+    def tables(self) -> Tables:
+        """The simulator as its kernels read it (walks.py)."""
+        mdp, drift = self.mdp, self.drift
+        indptr, indices, probabilities = mdp.rows
+        to = self.behaviour if drift is None else drift.to
+        nothing = np.empty(0)
+        return Tables(
+            indptr,
+            indices,
+            cumulated_rows(indptr, probabilities),
+            np.stack([np.cumsum(policy.matrix, axis=1) for policy in (self.behaviour, to)]),
+            np.cumsum(self.start),
+            mdp.rewards,
+            nothing if self.reward_low is None else self.reward_low,
+            nothing if self.reward_high is None else self.reward_high,
+            NO_DRIFT if drift is None else drift.kind,
+            0.0 if drift is None else drift.rate,
+        )
+
+    @cached_property
     def _flow(self) -> sp.csr_array:
         """P_theta transposed: v_{k+1} = _flow v_k."""
         return self._flow_at(0)
@@ -254,23 +274,7 @@ class Simulated:
     """The rows of a simulator, as a walk or independent of each other."""
 
     def __init__(self, simulator: Simulator, iid: bool = False):
-        self.simulator, self.iid = simulator, iid
-        mdp, drift = simulator.mdp, simulator.drift
-        indptr, indices, probabilities = mdp.rows
-        to = simulator.behaviour if drift is None else drift.to
-        nothing = np.empty(0)
-        self._tables = Tables(
-            indptr,
-            indices,
-            cumulated_rows(indptr, probabilities),
-            np.stack([np.cumsum(policy.matrix, axis=1) for policy in (simulator.behaviour, to)]),
-            np.cumsum(simulator.start),
-            mdp.rewards,
-            nothing if simulator.reward_low is None else simulator.reward_low,
-            nothing if simulator.reward_high is None else simulator.reward_high,
-            NO_DRIFT if drift is None else drift.kind,
-            0.0 if drift is None else drift.rate,
-        )
+        self.simulator, self.iid, self._tables = simulator, iid, simulator.tables
 
     def init(self, seed: int) -> WalkState:
         """Before the first row."""

@@ -57,7 +57,7 @@ class UniformPairs:
 
     def __init__(self, simulator: Simulator):
         self.simulator = simulator
-        self._tables = Simulated(simulator)._tables
+        self._tables = simulator.tables
 
     def init(self, seed: int) -> UniformState:
         """Before the first row."""

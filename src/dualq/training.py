@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualq._version import __version__
+from dualq.algorithms.known import KNOWN, uniform_pairs
 from dualq.errors import CheckpointError, LogError, ModelError
 from dualq.exact import solve
 from dualq.files import as_json_array, from_json_array, load_arrays, save_arrays
@@ -112,6 +113,7 @@ def train(
     if len(set(all_seeds)) != len(all_seeds):
         raise ModelError("a seed was given twice; its runs would be the same")
     sampling = _checked_sampling(algorithm, source, sampling)
+    algorithm = _told(algorithm, source, sampling)
     if _is_environment(source):
         _checked_log_discount(discount)
         logs = {s: _played(source, behaviour, steps, s) for s in all_seeds}
@@ -143,6 +145,17 @@ def _checked_sampling(algorithm: Any, source: Any, sampling: str | None) -> str:
             f"sampling={sampling!r} is for a Simulator; the rows of {type(source).__name__} are as they are"
         )
     return sampling or needed or "trajectory"
+
+
+def _told(algorithm: Any, source: Any, sampling: str) -> Any:
+    """The algorithm with the M_k of the simulator, where it asks to know it."""
+    if not (isinstance(getattr(algorithm, "distribution", None), str) and algorithm.distribution == KNOWN):
+        return algorithm
+    if not isinstance(source, Simulator):
+        raise ModelError(
+            f"distribution is {KNOWN!r}, but {type(source).__name__} does not know its M_k; leave it out to estimate it"
+        )
+    return dataclasses.replace(algorithm, distribution=uniform_pairs(source.mdp) if sampling == "uniform" else source)
 
 
 # ---- what is trained on

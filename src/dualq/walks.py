@@ -173,32 +173,38 @@ def walk(tables, state, rows):
 
 
 @kernel
+def move_on(tables, probabilities, v, k):
+    """v_{k+1} = P_theta_k' v_k, in place of v_k; whether it has settled: it changed no more, and never will."""
+    num_states, num_actions = tables.rewards.shape
+    weight = behaviour_weight(tables.drift_kind, tables.drift_rate, k)
+    moved = np.zeros(num_states)
+    for t in range(num_states):
+        before_0, before_1 = 0.0, 0.0
+        for b in range(num_actions):
+            c_0, c_1 = tables.behaviours[0, t, b], tables.behaviours[1, t, b]
+            flow = v[t] * (weight * (c_0 - before_0) + (1.0 - weight) * (c_1 - before_1))
+            before_0, before_1 = c_0, c_1
+            row = t * num_actions + b
+            for j in range(tables.indptr[row], tables.indptr[row + 1]):
+                moved[tables.indices[j]] += flow * probabilities[j]
+    change = np.abs(moved - v).max()
+    v[:] = moved
+    return tables.drift_kind == NO_DRIFT and change < 1e-17
+
+
+@kernel
 def draw_iid(tables, probabilities, state, rows):
     """(s, a) ~ tau_k, independent of every other row."""
     k, x, v = state.k[0], state.rng[0], state.v
-    num_states, num_actions = tables.rewards.shape
-    cumulated, moved = np.cumsum(v), np.empty(num_states)
+    num_states, cumulated = v.size, np.cumsum(v)
     for i in range(rows.s.size):
         x = advance(x)
         s = find(cumulated, 0, num_states, uniform(x))
         a, x = act(tables, s, k, x)
         r, s_next, x = follow(tables, s, a, x)
         rows.s[i], rows.a[i], rows.r[i], rows.s_next[i], rows.ended[i] = s, a, r, s_next, False
-        if not state.settled[0]:  # v_{k+1} = P_theta_k' v_k
-            weight = behaviour_weight(tables.drift_kind, tables.drift_rate, k)
-            moved[:] = 0.0
-            for t in range(num_states):
-                before_0, before_1 = 0.0, 0.0
-                for b in range(num_actions):
-                    c_0, c_1 = tables.behaviours[0, t, b], tables.behaviours[1, t, b]
-                    flow = v[t] * (weight * (c_0 - before_0) + (1.0 - weight) * (c_1 - before_1))
-                    before_0, before_1 = c_0, c_1
-                    row = t * num_actions + b
-                    for j in range(tables.indptr[row], tables.indptr[row + 1]):
-                        moved[tables.indices[j]] += flow * probabilities[j]
-            change = np.abs(moved - v).max()
-            v[:] = moved
+        if not state.settled[0]:
+            state.settled[0] = move_on(tables, probabilities, v, k)
             cumulated = np.cumsum(v)
-            state.settled[0] = tables.drift_kind == NO_DRIFT and change < 1e-17
         k += 1
     state.k[0], state.rng[0] = k, x

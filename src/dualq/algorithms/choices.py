@@ -1,4 +1,8 @@
-"""What a user chooses for any of the primal-dual methods, checked once, and the numbers that their kernels read."""
+"""What the primal-dual methods share: the user's choices, checked once, the numbers of the kernels, small formulas.
+
+w_k       averaging_weight    weight of iterate k in the averages
+M-hat     frequencies         the estimate of M: how often each pair was seen
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ import numpy as np
 
 from dualq.algorithms.schedules import as_step_size, inverse_sqrt
 from dualq.errors import ModelError
+from dualq.kernels import kernel
 from dualq.mdp import MDP
 from dualq.saddle.sets import Sets
 
@@ -115,3 +120,22 @@ class Choices:
         if "Q" in values:
             values["Q"] = np.where(mdp.available, values["Q"], 0.0)
         return tuple(np.ascontiguousarray(variables[name][1](value)) for name, value in values.items())
+
+
+@kernel
+def averaging_weight(k, average_from, power):
+    """w_k, the weight of iterate k in the averages."""
+    if k < average_from:
+        return 0.0
+    return 1.0 if power == 0.0 else (k + 1.0) ** power
+
+
+@kernel
+def clip(x, top):
+    """Project onto [0, top]."""
+    return min(max(x, 0.0), top)
+
+
+def frequencies(visits: Array, steps: int) -> Array:
+    """The estimate of M, positive everywhere: a pair that was never seen counts as half a visit."""
+    return np.maximum(visits, 0.5) / max(1, steps)

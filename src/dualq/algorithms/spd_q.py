@@ -19,25 +19,32 @@ Cost      O(|A|) a step: the averages are lazy.
     gamma_k     gamma       step_size
     eta         eta         weights
     zeta        zeta        zeta
+    M_k         M           distribution
     |A|         n           the number of actions that exist in s_hat
 
 Averages  x_k changes in a few entries a step. With weights w_j of the steps and W_k = w_0 + ... + w_k,
               sum_{j<=k} w_j x_j = W_k x_{k+1} - sum_{j<=k} W_j (x_{j+1} - x_j),
           so it is enough to add W_j times the change to one more array whenever an entry changes.
-Mu-hat    the average of M_k mu_k needs M_k, which no user has. But E[1{(s_k,a_k) = (s,a)} mu_k(s,a) | past] is the
-          entry of M_k mu_k where rows are independent, as the paper's proofs assume, and nearly so along a walk that
-          mixes: what is averaged is mu_k at the visited pair. Nothing need be known of the behaviour.
+Mu-hat    the average of M_k mu_k. Where M_k is known (`distribution`: an array M; a simulator, whose M_k = diag(tau_k)
+          is carried along; or "known", the simulator that is trained on), the same trick gives it, with
+          C_k = w_0 M_0 + ... + w_k M_k in place of W_k (known.py):
+              sum_{j<=k} w_j M_j mu_j = C_k mu_{k+1} - sum_{j<=k} C_j (mu_{j+1} - mu_j).
+          Carrying M_k along is O(nonzeros) a step until it settles, and so is never done unasked.
+          But no user of a log has M_k. E[1{(s_k,a_k) = (s,a)} mu_k(s,a) | past] is the entry of M_k mu_k where rows
+          are independent, as the paper's proofs assume, and nearly so along a walk that mixes: by default, what is
+          averaged is mu_k at the visited pair. Nothing need be known of the behaviour.
 Units     rewards get mdp.reward_shift, so that they lie in [0, sigma]; results are moved back.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualq.algorithms.choices import Choices, Problem
+from dualq.algorithms.choices import Choices, Problem, averaging_weight, clip, frequencies
+from dualq.algorithms.known import check_known, first_known, known_sum, known_sums
 from dualq.kernels import advance, below, generator_state, kernel, unsigned
 from dualq.mdp import MDP
 from dualq.saddle.sets import project_state
@@ -57,19 +64,31 @@ class State(NamedTuple):
     Q_moves: Array  # sum_j W_j (Q_{j+1} - Q_j), and so on
     V_moves: Array
     lambda_moves: Array
-    mu_mass: Array  # sum_j w_j 1{(s_j,a_j) = (s,a)} mu_j(s,a)
+    mu_mass: Array  # sum_j w_j 1{(s_j,a_j) = (s,a)} mu_j(s,a); - sum_j C_j (mu_{j+1} - mu_j) where M_k is known
     visits: Array  # (S, A) how often each pair was seen
     total_weight: Array  # (1,) W
     k: Array  # (1,) steps taken
     rng: Array  # (1,) generator of s_hat, a_hat
+    M: Array  # C_k = M_before + W_k M once M_k has settled, M_before until then (known.py); empty where M is not known
+    M_before: Array
+    v: Array  # (S,) v_k of a simulator
+    settled: Array  # (1,) whether v_k has settled
 
 
 @dataclass(frozen=True, eq=False)
 class SPDQ(Choices):
-    """Algorithm 1.
+    """Algorithm 1; it starts from Q, V, occupancy and ratio.
 
-    The choices are those of `Choices`; it starts from Q, V, occupancy and ratio.
+    distribution  M_k, for the average of M_k mu_k: None where it is not known; an array (S, A) of positive numbers; a
+                  Simulator, for M_k = diag(tau_k); or "known", the M_k of the simulator that is trained on
+    and the choices of `Choices`.
     """
+
+    distribution: Any = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_known(self.distribution)
 
     def init(self, mdp: MDP, seed: int, zeta: float) -> State:
         """The state before the first step, in the sets."""
@@ -88,13 +107,15 @@ class SPDQ(Choices):
             total_weight=np.zeros(1),
             k=np.zeros(1, np.int64),
             rng=generator_state(seed, 1),
+            **first_known(mdp, self.distribution),
         )
 
     def advance(self, state: State, problem: Problem, rows: Rows, k: int) -> None:
         """Take one step per row, the first of them step k, in place."""
         s, a, r, s_next, ended = rows
         gamma = self.step_size.steps(k, s.size)
-        _run(state, problem, unsigned(s), unsigned(a), r, unsigned(s_next), ended, gamma)
+        known = known_sums(state, problem, self.distribution, s, a)
+        _run(state, problem, unsigned(s), unsigned(a), r, unsigned(s_next), ended, gamma, known)
 
     def solution(self, state: State, mdp: MDP) -> Solution:
         """The averaged iterates, in the user's units; the last ones where nothing has been averaged yet."""
@@ -105,33 +126,38 @@ class SPDQ(Choices):
             x - moves / W
             for x, moves in ((state.Q, state.Q_moves), (state.V, state.V_moves), (state.lambda_, state.lambda_moves))
         )
-        return self._as_solution(mdp, Q, V, lambda_, state.mu_mass / W / _frequencies(state), state)
+        M = self._M(state)
+        M_mu = (state.mu_mass + known_sum(state) * state.mu if state.M.size else state.mu_mass) / W
+        mu = np.divide(M_mu, M, out=M_mu.copy(), where=M > 0.0)
+        return self._as_solution(mdp, Q, V, lambda_, mu, state)
 
     def last(self, state: State, mdp: MDP) -> Solution:
         """The last iterates, in the user's units."""
         return self._as_solution(mdp, state.Q, state.V, state.lambda_, state.mu, state)
 
+    def _M(self, state: State) -> Array:
+        """The mean of the M_k where they are known, else the estimate."""
+        if state.M.size and state.total_weight[0] > 0.0:
+            return known_sum(state) / state.total_weight[0]
+        return frequencies(state.visits, state.k[0])
+
     def _as_solution(self, mdp: MDP, Q: Array, V: Array, lambda_: Array, mu: Array, state: State) -> Solution:
+        M = self._M(state)
         return Solution(
             mdp,
             V - mdp.value_shift,
             Q=np.where(mdp.available, Q - mdp.value_shift, -np.inf),
             occupancy=np.maximum(lambda_, 0.0),
             ratio=mu,
-            distribution=_frequencies(state),
+            distribution=M if (M[mdp.available] > 0.0).all() else None,
             weights=self.weights,
             method="Algorithm 1",
             iterations=int(state.k[0]),
         )
 
 
-def _frequencies(state: State) -> Array:
-    """The estimate of M; a pair that was never seen (its mu is still as it started) counts as half a visit."""
-    return np.maximum(state.visits, 0.5) / max(1, state.k[0])
-
-
 @kernel
-def _run(state, problem, s, a, r, s_next, ended, gamma):
+def _run(state, problem, s, a, r, s_next, ended, gamma, known):
     """Take one step of Algorithm 1 per row, in place. The pair (s, a) is the place s |A| + a of a flat array."""
     Q, V, lambda_, mu = state.Q.ravel(), state.V, state.lambda_.ravel(), state.mu.ravel()
     Q_moves, V_moves, lambda_moves = state.Q_moves.ravel(), state.V_moves, state.lambda_moves.ravel()
@@ -143,7 +169,7 @@ def _run(state, problem, s, a, r, s_next, ended, gamma):
 
     for i in range(s.size):
         pair, t, g = np.int64(s[i]) * num_actions + np.int64(a[i]), np.int64(s_next[i]), gamma[i]
-        w = 0.0 if k < problem.average_from else (1.0 if problem.power == 0.0 else (k + 1.0) ** problem.power)
+        w = averaging_weight(k, problem.average_from, problem.power)
         W += w
 
         x = advance(x)
@@ -164,19 +190,19 @@ def _run(state, problem, s, a, r, s_next, ended, gamma):
         # line 5: the primal iterates (a pair or a state drawn twice takes both parts before it is projected)
         Q_drop = g * scale * lambda_hat
         twice = pair == hat
-        _move(Q, Q_moves, hat, W, Q_hat, Q_hat if twice else _clip(Q_hat - Q_drop, top))
-        _move(Q, Q_moves, pair, W, Q_k, _clip(Q_k + g * mu_k - (Q_drop if twice else 0.0), top))
+        _move(Q, Q_moves, hat, W, Q_hat, Q_hat if twice else clip(Q_hat - Q_drop, top))
+        _move(Q, Q_moves, pair, W, Q_k, clip(Q_k + g * mu_k - (Q_drop if twice else 0.0), top))
         V_drop = g * (num_states * eta[s_hat] - scale * lambda_hat)
         if ended[i]:
-            _move(V, V_moves, s_hat, W, V_hat, _clip(V_hat - V_drop, top))
+            _move(V, V_moves, s_hat, W, V_hat, clip(V_hat - V_drop, top))
         else:
             twice = t == s_hat
-            _move(V, V_moves, s_hat, W, V_hat, V_hat if twice else _clip(V_hat - V_drop, top))
-            _move(V, V_moves, t, W, V_next, _clip((V_hat - V_drop if twice else V_next) - g * alpha * mu_k, top))
+            _move(V, V_moves, s_hat, W, V_hat, V_hat if twice else clip(V_hat - V_drop, top))
+            _move(V, V_moves, t, W, V_next, clip((V_hat - V_drop if twice else V_next) - g * alpha * mu_k, top))
 
         # line 6: the dual iterates; line 7: their projections
         lambda_new = lambda_hat + g * scale * (Q_hat - V_hat)
-        inside, total = _clip(lambda_new, bound), 0.0
+        inside, total = clip(lambda_new, bound), 0.0
         for b in range(num_actions):
             lambda_b = state.lambda_[s_hat, b]
             total += inside if b == a_hat else lambda_b
@@ -191,9 +217,9 @@ def _run(state, problem, s, a, r, s_next, ended, gamma):
                 state.lambda_moves[s_hat, b] += W * (row[b] - state.lambda_[s_hat, b])
                 state.lambda_[s_hat, b] = row[b]
         td_error = reward + alpha * V_next - Q_k
-        mu[pair] = _clip(mu_k + g * td_error, problem.ratio_bound)
-
-        mu_mass[pair] += w * mu_k
+        mu_new = clip(mu_k + g * td_error, problem.ratio_bound)
+        mu_mass[pair] += known[i] * (mu_k - mu_new) if known.size else w * mu_k
+        mu[pair] = mu_new
         visits[pair] += 1
         k += 1
 
@@ -209,11 +235,6 @@ def _existing(available, s, a):
                 return b
             a -= 1
     return a
-
-
-@kernel
-def _clip(x, top):
-    return min(max(x, 0.0), top)
 
 
 @kernel

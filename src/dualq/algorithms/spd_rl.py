@@ -40,7 +40,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualq.algorithms.choices import Choices, Problem
+from dualq.algorithms.choices import Choices, Problem, averaging_weight, clip, frequencies
+from dualq.algorithms.known import uniform_pairs
 from dualq.kernels import advance, below, generator_state, kernel
 from dualq.mdp import MDP
 from dualq.saddle.sets import project_state
@@ -111,14 +112,13 @@ class SPDRL(Choices):
         return self._as_solution(mdp, state.V, state.mu, state)
 
     def _as_solution(self, mdp: MDP, V: Array, mu: Array, state: State) -> Solution:
-        steps = max(1, state.k[0])
         mu = np.maximum(mu, 0.0)
         return Solution(
             mdp,
             V - mdp.value_shift,
-            occupancy=state.visits / steps * mu,
+            occupancy=state.visits / max(1, state.k[0]) * mu,
             ratio=mu,
-            distribution=np.maximum(state.visits, 0.5) / steps,  # never seen counts as half a visit: M is positive
+            distribution=frequencies(state.visits, state.k[0]),
             weights=self.weights,
             method="SPD-RL, off-policy",
             iterations=int(state.k[0]),
@@ -162,24 +162,15 @@ class SPDRLUniform(Choices):
         return self._as_solution(mdp, state.V, state.lambda_, state)
 
     def _as_solution(self, mdp: MDP, V: Array, lambda_: Array, state: UniformState) -> Solution:
-        M = np.where(mdp.available, 1.0 / (mdp.num_states * mdp.available.sum(axis=1, keepdims=True)), 0.0)
         return Solution(
             mdp,
             V - mdp.value_shift,
             occupancy=np.maximum(lambda_, 0.0),  # mu = M^-1 lambda follows
-            distribution=M,
+            distribution=uniform_pairs(mdp),
             weights=self.weights,
             method="SPD-RL",
             iterations=int(state.k[0]),
         )
-
-
-@kernel
-def _weight(problem, k):
-    """w_k, the weight of iterate k in the averages."""
-    if k < problem.average_from:
-        return 0.0
-    return 1.0 if problem.power == 0.0 else (k + 1.0) ** problem.power
 
 
 @kernel
@@ -191,7 +182,7 @@ def _run(state, problem, s, a, r, s_next, ended, gamma):
 
     for i in range(s.size):
         s_k, a_k, t, g = s[i], a[i], s_next[i], gamma[i]
-        W += _weight(problem, k)
+        W += averaging_weight(k, problem.average_from, problem.power)
         x = advance(x)
         s_hat = below(x, V.size)
 
@@ -210,7 +201,7 @@ def _run(state, problem, s, a, r, s_next, ended, gamma):
             _settle(V, V_moves, t, V_t, W, top)
 
         td_error = r[i] + problem.shift + alpha * V_next - V_k
-        new = min(max(mu_k + g * td_error, 0.0), problem.ratio_bound)
+        new = clip(mu_k + g * td_error, problem.ratio_bound)
         state.mu_moves[s_k, a_k] += W * (new - mu_k)
         mu[s_k, a_k] = new
 
@@ -231,7 +222,7 @@ def _run_uniform(state, problem, s, a, r, s_next, ended, gamma):
 
     for i in range(s.size):
         s_k, a_k, t, g = s[i], a[i], s_next[i], gamma[i]
-        W += _weight(problem, k)
+        W += averaging_weight(k, problem.average_from, problem.power)
         scale = 0.0
         for b in range(num_actions):
             scale += num_states * problem.available[s_k, b]
@@ -260,5 +251,5 @@ def _run_uniform(state, problem, s, a, r, s_next, ended, gamma):
 @kernel
 def _settle(V, V_moves, s, before, W, top):
     """Project V(s) onto its box, and note its change since `before` for the average."""
-    V[s] = min(max(V[s], 0.0), top)
+    V[s] = clip(V[s], top)
     V_moves[s] += W * (V[s] - before)
