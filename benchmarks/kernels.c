@@ -1,6 +1,6 @@
 /* The loops of dualq's kernels in C: the same generator, layout, chunks and order of operations, as the limit of speed.
  *
- *   walk         streams.py     _walk
+ *   walk         walks.py       walk
  *   q_learning   q_learning.py  _run
  *   spd_q        spd_q.py       _run, Algorithm 1 of the paper
  *
@@ -47,6 +47,7 @@ typedef struct {
     const double *cumulated, *behaviours, *start, *rewards, *low, *high;
     i64 drift_kind;
     double drift_rate;
+    const double *theta, *to;
     i64 num_states, num_actions, random_rewards;
 } Tables;
 
@@ -57,12 +58,11 @@ typedef struct {
     u64 *rng;
 } WalkState;
 
-/* The first place whose cumulated probability exceeds u times the total. */
+/* The first place whose cumulated probability exceeds u; the last of a row exceeds every u. */
 static inline i64 find(const double *restrict cumulated, i64 size, double u) {
-    u *= cumulated[size - 1];
     if (size <= 16) {
         i64 place = 0;
-        while (place < size - 1 && cumulated[place] <= u) place++;
+        while (cumulated[place] <= u) place++;
         return place;
     }
     i64 low = 0, high = size - 1;
@@ -72,6 +72,15 @@ static inline i64 find(const double *restrict cumulated, i64 size, double u) {
         else low = middle + 1;
     }
     return low;
+}
+
+/* The same, beginning where it would end if all places were equally likely. */
+static inline i64 find_near(const double *restrict cumulated, i64 size, double u) {
+    if (size <= 4 || size > 16) return find(cumulated, size, u);
+    i64 place = (i64)(u * (double)size);
+    while (place > 0 && cumulated[place - 1] > u) place--;
+    while (cumulated[place] <= u) place++;
+    return place;
 }
 
 void walk(const Tables *tables, WalkState *state, const Rows *rows, i64 count) {
@@ -87,7 +96,7 @@ void walk(const Tables *tables, WalkState *state, const Rows *rows, i64 count) {
     u64 x = *state->rng;
     if (s < 0) {
         x = advance(x);
-        s = find(tables->start, num_states, uniform(x));
+        s = find(tables->start, num_states, uniform(x) * tables->start[num_states - 1]);
     }
     for (i64 i = 0; i < count; i++) {
         i64 which = 0;
@@ -98,7 +107,7 @@ void walk(const Tables *tables, WalkState *state, const Rows *rows, i64 count) {
             which = !(uniform(x) < weight);
         }
         x = advance(x);
-        i64 a = find(behaviours + (which * num_states + s) * num_actions, num_actions, uniform(x));
+        i64 a = find_near(behaviours + (which * num_states + s) * num_actions, num_actions, uniform(x));
         i64 row = s * num_actions + a;
         x = advance(x);
         i64 j = indptr[row];

@@ -15,6 +15,7 @@ from dualq.errors import LogError
 from dualq.policy import Policy
 from dualq.simulator import Simulator, settling, wandering
 from dualq.streams import Recorded, Rows, Simulated, UniformPairs
+from dualq.walks import cumulated_rows, find
 
 FALSE_ALARM = 1e-6
 
@@ -39,6 +40,14 @@ def masked():
     return Simulator(mdp, Policy(theta / theta.sum(axis=1, keepdims=True)), np.array([0.5, 0.3, 0.2, 0.0]), "test")
 
 
+def skewed(states, actions, branching):
+    """Behaviours far from uniform, some of whose actions are never taken."""
+    sim = problems.garnet(states, actions, branching, seed=2)
+    theta = np.random.default_rng(3).dirichlet(np.full(actions, 0.5), states)
+    theta[:, [0, 3, actions - 1]] = 0.0
+    return dataclasses.replace(sim, behaviour=Policy(theta / theta.sum(axis=1, keepdims=True)))
+
+
 def drifting(drift, rate):
     return dataclasses.replace(problems.two_state(), drift=drift(Policy([[0.9, 0.1], [0.1, 0.9]]), rate))
 
@@ -47,6 +56,8 @@ SIMULATORS = {
     "two states": problems.two_state,
     "masked": masked,
     "garnet": lambda: problems.garnet(6, 3, 2, seed=1),
+    "seven actions": lambda: skewed(6, 7, 3),
+    "twenty actions": lambda: skewed(25, 20, 18),
     "grid": lambda: problems.grid_world(2),
     "settling": lambda: drifting(settling, 0.3),
     "wandering": lambda: drifting(wandering, 2.0),
@@ -71,7 +82,14 @@ def test_successors_come_with_their_probabilities(name, kind):
         np.testing.assert_array_equal(rows.s[1:], rows.s_next[:-1])
 
 
-@pytest.mark.parametrize("name", ["two states", "masked", "garnet"])
+def test_what_cannot_happen_is_never_drawn():
+    cumulated = cumulated_rows(np.array([0, 4, 6]), np.array([0.0, 0.4, 0.6 - 1e-9, 0.0, 1.0, 0.0]))
+    largest = np.nextafter(1.0, 0.0)
+    assert [find(cumulated, 0, 4, u) for u in (0.0, np.nextafter(0.4, 0.0), 0.4, largest)] == [1, 1, 2, 2]
+    assert [find(cumulated, 4, 6, u) for u in (0.0, largest)] == [4, 4]
+
+
+@pytest.mark.parametrize("name", ["two states", "masked", "garnet", "seven actions", "twenty actions"])
 def test_a_walk_acts_as_its_behaviour(name):
     sim = SIMULATORS[name]()
     rows = all_rows(Simulated(sim), 50_000)

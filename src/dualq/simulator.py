@@ -198,19 +198,22 @@ class Simulator:
         """The simulator as its kernels read it (walks.py)."""
         mdp, drift = self.mdp, self.drift
         indptr, indices, probabilities = mdp.rows
-        to = self.behaviour if drift is None else drift.to
+        policies = [self.behaviour.matrix, *([] if drift is None else [drift.to.matrix])]
+        behaviours = cumulated_rows(np.arange(len(policies) * mdp.num_states + 1) * mdp.num_actions, np.ravel(policies))
         nothing = np.empty(0)
         return Tables(
             indptr,
             indices,
             cumulated_rows(indptr, probabilities),
-            np.stack([np.cumsum(policy.matrix, axis=1) for policy in (self.behaviour, to)]),
+            behaviours.reshape(len(policies), *mdp.rewards.shape),
             np.cumsum(self.start),
             mdp.rewards,
             nothing if self.reward_low is None else self.reward_low,
             nothing if self.reward_high is None else self.reward_high,
             NO_DRIFT if drift is None else drift.kind,
             0.0 if drift is None else drift.rate,
+            policies[0],
+            policies[-1],
         )
 
     @cached_property

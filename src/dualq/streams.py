@@ -188,4 +188,4 @@ def _discrete(env: Any, kind: str, name: str) -> Labels:
 def _choose(theta, s, rng):
     """a ~ theta(. | s), by the cumulated theta."""
     rng[0] = advance(rng[0])
-    return find(theta[s], 0, theta.shape[1], uniform(rng[0]))
+    return find(theta[s], 0, theta.shape[1], uniform(rng[0]) * theta[s, -1])

@@ -21,6 +21,8 @@ Array = np.ndarray
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
 SHORT = np.uint64(16)  # the longest row that is scanned and not halved
+FEW = np.uint64(4)  # actions that are scanned from the first: a guess would take longer
+ABOVE = 2.0  # more than any number that is drawn
 
 
 NO_DRIFT, POWER, WAVE = range(3)  # how a behaviour drifts
@@ -41,32 +43,36 @@ class Tables(NamedTuple):
 
     indptr: Array
     indices: Array
-    cumulated: Array  # of the probabilities, within each row
-    behaviours: Array  # (2, S, A) cumulated: theta, and the policy it drifts to
+    cumulated: Array  # of the probabilities, within each row; ABOVE from the last that is positive on
+    behaviours: Array  # (1 or 2, S, A) the same of theta, and of the policy it drifts to
     start: Array  # (S,) cumulated
     rewards: Array  # (S, A) expected
     low: Array  # (nonzeros,) range of each reward, or empty where a reward is always the expected one
     high: Array
     drift_kind: int
     drift_rate: float
+    theta: Array  # (S, A)
+    to: Array  # (S, A) the policy that theta drifts to
 
 
 @kernel
 def cumulated_rows(indptr, probabilities):
-    """The cumulated probabilities of each row."""
+    """The cumulated probabilities of each row; ABOVE from the last positive one on, which takes what rounding left."""
     cumulated = np.empty(probabilities.size)
     for row in range(indptr.size - 1):
-        total = 0.0
+        total, last = 0.0, indptr[row]
         for j in range(indptr[row], indptr[row + 1]):
             total += probabilities[j]
             cumulated[j] = total
+            last = j if probabilities[j] > 0.0 else last
+        for j in range(last, indptr[row + 1]):
+            cumulated[j] = ABOVE
     return cumulated
 
 
 @kernel
 def find(cumulated, begin, end, u):
-    """The first place in begin, ..., end - 1 whose cumulated probability exceeds u times the total."""
-    u *= cumulated[end - 1]
+    """The first place in begin, ..., end - 1 whose cumulated probability exceeds u; there must be one."""
     low, high = begin, end - 1
     while low < high:
         middle = (low + high) // 2
@@ -119,8 +125,9 @@ def follow(tables, s, a, x):
 def walk(tables, state, rows):
     """One walk, continued: `act` and `follow`, written out.
 
-    Short rows are scanned, not halved. No array is handed on inside the loop: counting references to it takes longer
-    than the step. Indices are unsigned, see kernels.py.
+    Short rows are scanned, not halved; the scan of the actions begins where it would end if they were equally likely.
+    No array is handed on inside the loop: counting references to it takes longer than the step. Indices are unsigned,
+    see kernels.py.
     """
     indptr, indices, cumulated, rewards = tables.indptr, tables.indices, tables.cumulated, tables.rewards.ravel()
     behaviours, low, high = tables.behaviours.ravel(), tables.low, tables.high
@@ -128,7 +135,7 @@ def walk(tables, state, rows):
     k, x = state.k[0], state.rng[0]
     if state.s[0] < 0:
         x = advance(x)
-        state.s[0] = find(tables.start, 0, tables.start.size, uniform(x))
+        state.s[0] = find(tables.start, 0, tables.start.size, uniform(x) * tables.start[-1])
     s = np.uint64(state.s[0])
     for i in range(rows.s.size):
         theta = s * num_actions
@@ -138,9 +145,13 @@ def walk(tables, state, rows):
                 theta += num_states * num_actions
         x = advance(x)
         if num_actions <= SHORT:
-            u = uniform(x) * behaviours[theta + num_actions - ONE]
+            u = uniform(x)
             a = ZERO
-            while a < num_actions - ONE and behaviours[theta + a] <= u:
+            if num_actions > FEW:
+                a = np.uint64(np.int64(u * float(num_actions)))
+                while a > ZERO and behaviours[theta + a - ONE] > u:
+                    a -= ONE
+            while behaviours[theta + a] <= u:
                 a += ONE
             begin = np.uint64(indptr[s * num_actions + a])
         else:
@@ -151,9 +162,9 @@ def walk(tables, state, rows):
         end = np.uint64(indptr[pair + ONE])
         x = advance(x)
         if end - begin <= SHORT:
-            u = uniform(x) * cumulated[end - ONE]
+            u = uniform(x)
             j = begin
-            while j < end - ONE and cumulated[j] <= u:
+            while cumulated[j] <= u:
                 j += ONE
             s_next = np.uint64(indices[j])
         else:
@@ -179,11 +190,8 @@ def move_on(tables, probabilities, v, k):
     weight = behaviour_weight(tables.drift_kind, tables.drift_rate, k)
     moved = np.zeros(num_states)
     for t in range(num_states):
-        before_0, before_1 = 0.0, 0.0
         for b in range(num_actions):
-            c_0, c_1 = tables.behaviours[0, t, b], tables.behaviours[1, t, b]
-            flow = v[t] * (weight * (c_0 - before_0) + (1.0 - weight) * (c_1 - before_1))
-            before_0, before_1 = c_0, c_1
+            flow = v[t] * (weight * tables.theta[t, b] + (1.0 - weight) * tables.to[t, b])
             row = t * num_actions + b
             for j in range(tables.indptr[row], tables.indptr[row + 1]):
                 moved[tables.indices[j]] += flow * probabilities[j]
@@ -199,7 +207,7 @@ def draw_iid(tables, probabilities, state, rows):
     num_states, cumulated = v.size, np.cumsum(v)
     for i in range(rows.s.size):
         x = advance(x)
-        s = find(cumulated, 0, num_states, uniform(x))
+        s = find(cumulated, 0, num_states, uniform(x) * cumulated[-1])
         a, x = act(tables, s, k, x)
         r, s_next, x = follow(tables, s, a, x)
         rows.s[i], rows.a[i], rows.r[i], rows.s_next[i], rows.ended[i] = s, a, r, s_next, False

@@ -107,11 +107,8 @@ def _carry(tables, probabilities, state, average_from, power, s, a, sums):
 
 @kernel
 def _add(tables, to, w, v, k):
-    """Add w tau_k, by the cumulated theta."""
+    """Add w tau_k."""
     weight = behaviour_weight(tables.drift_kind, tables.drift_rate, k)
     for s in range(v.size):
-        before_0, before_1 = 0.0, 0.0
         for b in range(to.shape[1]):
-            c_0, c_1 = tables.behaviours[0, s, b], tables.behaviours[1, s, b]
-            to[s, b] += w * v[s] * (weight * (c_0 - before_0) + (1.0 - weight) * (c_1 - before_1))
-            before_0, before_1 = c_0, c_1
+            to[s, b] += w * v[s] * (weight * tables.theta[s, b] + (1.0 - weight) * tables.to[s, b])

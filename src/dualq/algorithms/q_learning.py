@@ -134,22 +134,27 @@ class QLearning:
 
 @kernel
 def _run(state, problem, s, a, r, s_next, ended, gamma):
-    """Take one step per row, in place. The pair (s, a) is the place s |A| + a of a flat array."""
+    """Take one step per row, in place. The pair (s, a) is the place s |A| + a of a flat array.
+
+    Places are unsigned, see kernels.py.
+    """
     Q, visits, alpha = state.Q.ravel(), state.visits.ravel(), problem.alpha
-    num_actions = state.Q.shape[2]
+    num_actions, num_available = np.uint64(state.Q.shape[2]), problem.num_available
+    power, scale, slope = problem.power, problem.scale, problem.linear
     for i in range(s.size):
-        pair, t = np.int64(s[i]) * num_actions + np.int64(a[i]), np.int64(s_next[i])
-        visits[pair] += 1
-        g = gamma[i] if gamma.size else _step(problem, visits[pair])
+        pair, t = s[i] * num_actions + a[i], np.uint64(s_next[i])
+        n = visits[pair] + 1
+        visits[pair] = n
+        g = gamma[i] if gamma.size else _step(power, scale, slope, n)
         target = r[i]
         if not ended[i]:
-            best = -np.inf
-            if problem.num_available[t] == num_actions:
+            best, first = -np.inf, t * num_actions
+            if num_available[t] == num_actions:
                 for b in range(num_actions):
-                    best = max(best, Q[t * num_actions + b])
+                    best = max(best, Q[first + b])
             else:
                 for b in range(num_actions):
-                    best = max(best, Q[t * num_actions + b]) if problem.available[t, b] else best
+                    best = max(best, Q[first + b]) if problem.available[t, b] else best
             target += alpha * best
         td_error = target - Q[pair]
         Q[pair] += g * td_error
@@ -160,6 +165,7 @@ def _run(state, problem, s, a, r, s_next, ended, gamma):
 def _run_double(state, problem, s, a, r, s_next, ended, gamma):
     """Take one step of double Q-learning per row, in place."""
     alpha, available = problem.alpha, problem.available
+    power, scale, slope = problem.power, problem.scale, problem.linear
     x = state.rng[0]
     for i in range(s.size):
         s_k, a_k, t = np.int64(s[i]), np.int64(a[i]), np.int64(s_next[i])
@@ -167,7 +173,7 @@ def _run_double(state, problem, s, a, r, s_next, ended, gamma):
         which = np.int64(bits(x) >> np.uint64(63))
         Q, judge, visits = state.Q[which], state.Q[1 - which], state.visits[which]
         visits[s_k, a_k] += 1
-        g = gamma[i] if gamma.size else _step(problem, visits[s_k, a_k])
+        g = gamma[i] if gamma.size else _step(power, scale, slope, visits[s_k, a_k])
         target = r[i]
         if not ended[i]:
             best, arg = -np.inf, 0
@@ -182,8 +188,8 @@ def _run_double(state, problem, s, a, r, s_next, ended, gamma):
 
 
 @kernel
-def _step(problem, n):
+def _step(power, scale, slope, n):
     """The step size at the n-th visit of a pair."""
-    if problem.linear > 0.0:
-        return problem.scale / (1.0 + problem.linear * n)
-    return problem.scale / n**problem.power
+    if slope > 0.0:
+        return scale / (1.0 + slope * n)
+    return scale / n**power

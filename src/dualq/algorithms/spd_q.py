@@ -158,25 +158,29 @@ class SPDQ(Choices):
 
 @kernel
 def _run(state, problem, s, a, r, s_next, ended, gamma, known):
-    """Take one step of Algorithm 1 per row, in place. The pair (s, a) is the place s |A| + a of a flat array."""
+    """Take one step of Algorithm 1 per row, in place. The pair (s, a) is the place s |A| + a of a flat array.
+
+    Places are unsigned, see kernels.py.
+    """
     Q, V, lambda_, mu = state.Q.ravel(), state.V, state.lambda_.ravel(), state.mu.ravel()
     Q_moves, V_moves, lambda_moves = state.Q_moves.ravel(), state.V_moves, state.lambda_moves.ravel()
     mu_mass, visits, available = state.mu_mass.ravel(), state.visits.ravel(), problem.available
     eta, alpha, top, bound = problem.eta, problem.alpha, problem.value_bound, problem.occupancy_bound
-    num_states, num_actions = state.Q.shape
+    num_states, num_actions = np.uint64(state.Q.shape[0]), np.uint64(state.Q.shape[1])
+    size = float(num_states)
     row, exists = np.empty(num_actions), np.empty(num_actions, np.bool_)
     W, k, x = state.total_weight[0], state.k[0], state.rng[0]
 
     for i in range(s.size):
-        pair, t, g = np.int64(s[i]) * num_actions + np.int64(a[i]), np.int64(s_next[i]), gamma[i]
+        pair, t, g = s[i] * num_actions + a[i], np.uint64(s_next[i]), gamma[i]
         w = averaging_weight(k, problem.average_from, problem.power)
         W += w
 
         x = advance(x)
-        s_hat = below(x, num_states)
-        n = np.int64(problem.num_available[s_hat])
+        s_hat = np.uint64(below(x, num_states))
+        n = np.uint64(problem.num_available[s_hat])
         x = advance(x)
-        a_hat = below(x, n)
+        a_hat = np.uint64(below(x, n))
         if n < num_actions:
             a_hat = _existing(available, s_hat, a_hat)
         hat = s_hat * num_actions + a_hat
@@ -185,14 +189,14 @@ def _run(state, problem, s, a, r, s_next, ended, gamma, known):
         Q_hat, V_hat = Q[hat], V[s_hat]
         V_next = problem.end_value if ended[i] else V[t]
         reward = r[i] + problem.shift
-        scale = float(num_states * n)
+        scale = size * np.int64(n)
 
         # line 5: the primal iterates (a pair or a state drawn twice takes both parts before it is projected)
         Q_drop = g * scale * lambda_hat
         twice = pair == hat
         _move(Q, Q_moves, hat, W, Q_hat, Q_hat if twice else clip(Q_hat - Q_drop, top))
         _move(Q, Q_moves, pair, W, Q_k, clip(Q_k + g * mu_k - (Q_drop if twice else 0.0), top))
-        V_drop = g * (num_states * eta[s_hat] - scale * lambda_hat)
+        V_drop = g * (size * eta[s_hat] - scale * lambda_hat)
         if ended[i]:
             _move(V, V_moves, s_hat, W, V_hat, clip(V_hat - V_drop, top))
         else:
@@ -229,11 +233,11 @@ def _run(state, problem, s, a, r, s_next, ended, gamma, known):
 @kernel
 def _existing(available, s, a):
     """The a-th of the actions that exist in state s."""
-    for b in range(available.shape[1]):
+    for b in range(np.uint64(available.shape[1])):
         if available[s, b]:
             if a == 0:
                 return b
-            a -= 1
+            a -= np.uint64(1)
     return a
 
 
