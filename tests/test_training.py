@@ -9,12 +9,13 @@ import time
 
 import numpy as np
 import pytest
-from naive import dense_transitions, policy_value
+from naive import Paper, SplitMix64, algorithm_1, dense_transitions, policy_value
 
 import dualq
 from dualq import problems, training
 from dualq.errors import CheckpointError, LogError, ModelError
 from dualq.files import load_arrays
+from dualq.kernels import generator_state
 from dualq.streams import Recorded
 
 TWO = problems.two_state()
@@ -238,6 +239,38 @@ def test_training_on_a_recorded_log_equals_training_on_the_simulator():
     np.testing.assert_array_equal(from_log.solution.occupancy, simulated.solution.occupancy)
     with pytest.raises(ModelError, match="does not know its discount"):
         dualq.train(words, log, 100)
+
+
+def dead_end(rows=20_000):
+    """A log of 0 <-> 1 that also leads to 2, which no row leaves; all rewards are negative, so that 0 is the best."""
+    rng = np.random.default_rng(0)
+    s, a = rng.integers(0, 2, rows), rng.integers(0, 2, rows)
+    s_next = np.where(a == 1, 2 * s, 1 - s)  # action 1: from 0 stay, from 1 to the dead end
+    return dualq.Log(s, a, -1.0 - s - 0.5 * a, s_next, 3, 2)
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_rows_into_states_that_are_never_left_are_worth_what_the_model_says(double):
+    log = dead_end()
+    exact = dualq.solve(log.counts().mdp(0.9))
+    run = dualq.train(dualq.QLearning(0.5, start=50.0, double=double), log, 20_000, discount=0.9)
+    np.testing.assert_allclose(run.solution.Q, exact.Q, atol=1e-9)  # all is sure, so Q-learning gets there
+    np.testing.assert_allclose(exact.V, [-1.0 - 0.9 * 2.5, -2.5, 0.0], atol=1e-12)
+
+
+def test_algorithm_1_counts_states_that_are_never_left_as_the_model_does():
+    log, steps = dead_end(3000), 3000
+    mdp = log.counts().mdp(0.9)
+    run = dualq.train(dualq.SPDQ(weights=0.5, zeta=0.2), log, steps, discount=0.9)
+    paper = Paper(mdp, 0.5, 0.2)
+    rows = log.rows._replace(ended=log.next_state == 2)
+    generator = SplitMix64(generator_state(0, 1)[0])
+    twin = algorithm_1(paper, rows, [1.0 / np.sqrt(k + 1) for k in range(steps)], generator)
+    shift = paper.shift / (1 - mdp.discount)
+    for name, found in (("Q", run.last.Q), ("V", run.last.V)):
+        np.testing.assert_allclose(found[:2] + shift, twin[name][-1][:2], atol=1e-12 * paper.value_bound)
+        assert not found[2].any()
+    np.testing.assert_allclose(run.last.ratio, twin["mu"][-1], atol=1e-12 * paper.ratio_bound)
 
 
 def test_an_environment_is_played_and_learned_from(tmp_path):

@@ -47,7 +47,7 @@ from dualq.policy import Policy
 from dualq.saddle.gaps import duality_gap, pseudo_gap
 from dualq.simulator import Simulator
 from dualq.solution import Solution
-from dualq.streams import Played, Rows, Simulated, UniformPairs
+from dualq.streams import Played, Recorded, Rows, Simulated, UniformPairs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -207,7 +207,10 @@ def _task_of_log(log: Log, discount: float | None) -> Task:
     identity = _sha256(f"{discount!r} {mdp.reward_range!r}", *log.rows)
     silent = np.ones(mdp.num_states, bool)
     silent[: len(counts.states)] = ~(counts.visits > 0).any(axis=1)
-    return Task(log.stream(), mdp, False, float(seen.min() / len(log)), start, identity, silent)
+    # What no row leaves pays 0 for ever in the empirical model, as if the row that leads there had ended: so it counts
+    # while learning too, where nothing would ever be learned of its value.
+    rows = log.rows._replace(ended=log.rows.ended | silent[log.rows.s_next])
+    return Task(Recorded(*rows), mdp, False, float(seen.min() / len(log)), start, identity, silent)
 
 
 def _checked_log_discount(discount: float | None) -> float:
