@@ -7,14 +7,15 @@ import dataclasses
 
 import numpy as np
 import pytest
-from naive import all_rows, dense_transitions, distributions, masked_model
+from naive import all_rows, dense_transitions, distributions, masked_model, scattered
 from scipy.stats import chi2, kstest
 
 from dualq import problems
 from dualq.errors import LogError
+from dualq.logs.counts import Counts
 from dualq.policy import Policy
 from dualq.simulator import Simulator, settling, wandering
-from dualq.streams import Recorded, Rows, Simulated, UniformPairs
+from dualq.streams import Counted, Recorded, Rows, Simulated, UniformPairs
 from dualq.walks import cumulated_rows, find
 
 FALSE_ALARM = 1e-6
@@ -214,3 +215,21 @@ def test_a_recording_is_read_in_its_order_and_ends():
 def test_columns_of_different_length_are_refused():
     with pytest.raises(LogError, match="3, 2, 3, 3, 3 rows; they must have the same number"):
         Recorded([0, 1, 0], [0, 0], [0.0, 0.0, 1.0], [1, 0, 1])
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_rows_that_pass_are_counted(size, monkeypatch):
+    monkeypatch.setattr(Counted, "BUFFER", 50)
+    mdp, whole = masked_model(), scattered(masked_model(), 1000)
+    stream = Counted(whole, mdp.states, mdp.actions)
+    for _ in range(2):  # the second begins anew
+        state, rows = stream.init(0), Rows.empty(size)
+        while stream.fill(state, rows):
+            pass
+        found = stream.counts
+        wanted = Counts.from_arrays(*whole.rows, states=mdp.states, actions=mdp.actions)
+        for name in ("s", "a", "s_next", "ended", "n"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))
+        np.testing.assert_allclose(found.reward_sum, wanted.reward_sum, rtol=1e-12)
+        assert found.reward_range == wanted.reward_range
+        assert not found.range_known

@@ -16,7 +16,7 @@ from dualq import problems, training
 from dualq.errors import CheckpointError, LogError, ModelError
 from dualq.files import load_arrays
 from dualq.kernels import generator_state
-from dualq.streams import Recorded
+from dualq.streams import Played, Recorded, Rows
 
 TWO = problems.two_state()
 SPDQ = dualq.SPDQ(step_size=dualq.inverse_sqrt(2.0), weights=1.5, zeta=0.08)
@@ -273,15 +273,86 @@ def test_algorithm_1_counts_states_that_are_never_left_as_the_model_does():
     np.testing.assert_allclose(run.last.ratio, twin["mu"][-1], atol=1e-12 * paper.ratio_bound)
 
 
-def test_an_environment_is_played_and_learned_from(tmp_path):
+def lake():
     gymnasium = pytest.importorskip("gymnasium")
-    env = gymnasium.make("FrozenLake-v1", is_slippery=False)
-    words = {"steps": 60_000, "seed": 1, "discount": 0.9, "checkpoint": tmp_path / "run.ckpt"}
-    run = dualq.train(dualq.QLearning(step_size=0.5), env, **words)
+    return gymnasium.make("FrozenLake-v1", is_slippery=False)
+
+
+def test_an_environment_is_learned_from_while_it_is_played(tmp_path):
+    env, q_learning = lake(), dualq.QLearning(step_size=0.5)
+    words = {"steps": 60_000, "seed": 1, "discount": 0.9}
+    run = dualq.train(q_learning, env, **words)
     # A deterministic lake: from the start the goal is six steps away, the last of which pays 1.
     assert run.solution.V[0] == pytest.approx(0.9**5, abs=1e-6)
-    again = dualq.train(dualq.QLearning(step_size=0.5), env, **words)  # resumes at its end
+    again = dualq.train(q_learning, env, **words, record=[7, 50_000])
     np.testing.assert_array_equal(again.solution.Q, run.solution.Q)
+    assert again.history.column("step").to_pylist() == [7, 50_000]
+    with pytest.raises(CheckpointError, match="an environment cannot be put back, so its run cannot be resumed"):
+        dualq.train(q_learning, env, **words, checkpoint=tmp_path / "run.ckpt")
+    with pytest.raises(ModelError, match="does not know its discount"):
+        dualq.train(q_learning, env, 10)
+
+
+def played(env, steps, seed):
+    """A log of all that was played, as the streams tests play it."""
+    stream, rows = Played(env), Rows.empty(steps)
+    stream.fill(stream.init(seed), rows)
+    return dualq.Log.from_rows(rows, stream.states, stream.actions, (0.0, 1.0))
+
+
+@pytest.mark.parametrize("algorithm", [dualq.QLearning(), dualq.SPDQ(weights=0.1, zeta=0.001)])
+def test_playing_learns_the_model_of_the_log_that_it_would_leave(algorithm):
+    """The same rows, learned from as a log and as they are played: the same model at the end, and the same bits."""
+    env, steps = lake(), 70_000
+    bounds = {} if isinstance(algorithm, dualq.QLearning) else {"reward_range": (0, 1)}
+    run = dualq.train(algorithm, env, steps, seed=3, discount=0.9, **bounds)
+    log = played(env, steps, 3)
+    mdp, seen = log.counts().mdp(0.9), run.solution.mdp
+    for name in ("indptr", "indices", "probabilities", "rewards", "available"):
+        np.testing.assert_array_equal(getattr(seen, name), getattr(mdp, name))
+    assert seen.states == mdp.states
+    assert (log.counts().visits.sum(axis=1) > 0).sum() == 11  # every state but holes and goal, so all is alike
+    same(run, dualq.train(algorithm, log, steps, seed=3, discount=0.9))
+
+
+def test_an_environment_that_never_ends_has_a_model_too():
+    gymnasium = pytest.importorskip("gymnasium")
+    env = gymnasium.wrappers.TransformReward(gymnasium.make("FrozenLake-v1", max_episode_steps=1), lambda r: r - 1.0)
+    run = dualq.train(dualq.QLearning(), env, 50, discount=0.5)
+    np.testing.assert_array_equal(run.solution.Q[0], dualq.train(dualq.QLearning(), env, 50, discount=0.5).last.Q[0])
+    assert run.solution.mdp.num_states == 17
+    assert not run.solution.V[-1]
+    assert (run.solution.V[0] < 0.0).all()
+
+
+def test_seeds_play_an_environment_one_after_the_other():
+    env = lake()
+    together = dualq.train(dualq.QLearning(), env, 3000, seeds=[1, 2], discount=0.9)
+    for seed, run in zip((1, 2), together, strict=True):
+        alone = dualq.train(dualq.QLearning(), env, 3000, seed=seed, discount=0.9)
+        np.testing.assert_array_equal(run.solution.Q, alone.solution.Q)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({}, r"SPDQ must know what rewards can be before the first; give reward_range=\(low, high\)"),
+        ({"reward_range": (0, 1)}, "SPDQ must know how rare a pair can be before the first row; give zeta"),
+        ({"reward_range": (1, 0), "zeta": 0.1}, r"reward_range is \(1, 0\); it must be two finite numbers"),
+        ({"reward_range": 3, "zeta": 0.1}, "reward_range is 3; it must be two finite numbers"),
+    ],
+)
+def test_what_an_environment_cannot_know_must_be_given(words, message):
+    algorithm = dualq.SPDQ(zeta=words.pop("zeta", None))
+    with pytest.raises(ModelError, match=message):
+        dualq.train(algorithm, lake(), 10, discount=0.9, **words)
+
+
+def test_a_reward_out_of_the_range_given_is_named_with_its_step():
+    with pytest.raises(LogError, match=r"the reward at step 0 is 0; rewards must lie in \[0\.5, 1\]"):
+        dualq.train(dualq.QLearning(), lake(), 10, discount=0.9, reward_range=(0.5, 1.0))
+    with pytest.raises(ModelError, match="reward_range is for an environment; Simulator has its own"):
+        dualq.train(dualq.QLearning(), TWO, 10, reward_range=(0.5, 1.0))
 
 
 def test_uniform_sampling_is_uniform_whatever_the_behaviour():

@@ -4,6 +4,7 @@
     UniformPairs   pairs (s, a) drawn uniformly from a simulator
     Recorded       arrays of transitions, in their order (rows.py)
     Played         a Gymnasium environment with discrete spaces and a behaviour; its clock is wall time
+    Counted        any of them, its rows counted as they pass: at the end it is known what was seen, and no row is kept
 
 `rows.py` says what a stream is, and what it means that a row has ended.
 """
@@ -19,6 +20,7 @@ import numpy as np
 from dualq.errors import CheckpointError, LogError, ModelError
 from dualq.kernels import advance, below, generator_state, kernel, uniform
 from dualq.labels import Labels
+from dualq.logs.counts import Counts
 from dualq.policy import Policy
 from dualq.rows import WALK_STREAM, Recorded, RecordedState, Rows, Stream
 from dualq.simulator import Simulated, Simulator
@@ -26,6 +28,7 @@ from dualq.walks import WalkState, behaviour_weight, find, follow
 
 __all__ = [
     "WALK_STREAM",
+    "Counted",
     "Played",
     "PlayedState",
     "Recorded",
@@ -112,6 +115,8 @@ class Played:
     go on. States and actions have the environment's own numbers as labels.
     """
 
+    chunk = 1 << 10  # rows at a time: an environment may be slow, and somebody may be watching
+
     def __init__(self, env: Any, behaviour: Callable[[int], int] | Policy | str = "uniform"):
         self.env = env
         self.states, self.actions = _discrete(env, "observation", "state"), _discrete(env, "action", "action")
@@ -189,3 +194,46 @@ def _choose(theta, s, rng):
     """a ~ theta(. | s), by the cumulated theta."""
     rng[0] = advance(rng[0])
     return find(theta[s], 0, theta.shape[1], uniform(rng[0]) * theta[s, -1])
+
+
+class Counted:
+    """The rows of another stream, counted as they pass; a game that is played again is counted anew."""
+
+    BUFFER = 1 << 16  # rows that are kept before they are counted
+
+    def __init__(self, stream: Any, states: Labels, actions: Labels, reward_range: tuple[float, float] | None = None):
+        self.stream, self.states, self.actions, self.reward_range = stream, states, actions, reward_range
+        self.chunk = getattr(stream, "chunk", self.BUFFER)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._counts: Counts | None = None
+        self._kept: list[Rows] = []
+
+    def init(self, seed: int) -> Any:
+        """As the stream has it."""
+        self._forget()
+        return self.stream.init(seed)
+
+    def fill(self, state: Any, rows: Rows) -> int:
+        """Fill the chunk, and count it."""
+        count = self.stream.fill(state, rows)
+        self._kept.append(Rows(*(column[:count].copy() for column in rows)))
+        if sum(part.s.size for part in self._kept) >= self.BUFFER:
+            self._count()
+        return count
+
+    @property
+    def counts(self) -> Counts:
+        """What has passed."""
+        self._count()
+        assert self._counts is not None
+        return self._counts
+
+    def _count(self) -> None:
+        rows = Rows(*map(np.concatenate, zip(Rows.empty(0), *self._kept, strict=True)))
+        drawn = (float(rows.r.min()), float(rows.r.max())) if rows.r.size else (0.0, 0.0)
+        known = self.reward_range is not None
+        found = Counts.from_rows(rows, self.states, self.actions, self.reward_range or drawn, known)
+        self._counts = found if self._counts is None else self._counts.merge(found)
+        self._kept = []

@@ -35,19 +35,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from dualq._version import __version__
 from dualq.algorithms.known import KNOWN, uniform_pairs
 from dualq.errors import CheckpointError, LogError, ModelError
 from dualq.exact import solve
 from dualq.files import as_json_array, from_json_array, load_arrays, save_arrays
+from dualq.labels import Labels
+from dualq.logs.counts import END, Counts
 from dualq.logs.log import Log
 from dualq.mdp import MDP
 from dualq.policy import Policy
 from dualq.saddle.gaps import duality_gap, pseudo_gap
 from dualq.simulator import Simulator
 from dualq.solution import Solution
-from dualq.streams import Played, Recorded, Rows, Simulated, UniformPairs
+from dualq.streams import Counted, Played, Recorded, Rows, Simulated, UniformPairs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,6 +86,7 @@ def train(
     sampling: str | None = None,
     discount: float | None = None,
     behaviour: Any = "uniform",
+    reward_range: tuple[float, float] | None = None,
     record: Sequence[int] = (),
     target_gap: float | None = None,
     checkpoint: str | os.PathLike | None = None,
@@ -93,11 +97,12 @@ def train(
     """Run an algorithm on a source of transitions; a Run, or a list of Runs where `seeds` are given.
 
     source      a Simulator; a Log, read once in its order; a Gymnasium environment with discrete spaces, played by
-                `behaviour` (a function, a Policy, or "uniform") and then read as a Log; or an MDP, for an algorithm
+                `behaviour` (a function, a Policy, or "uniform") while it is learned from; or an MDP, for an algorithm
                 that needs no transitions
     sampling    of a Simulator: "trajectory" (one walk; the default), "iid" ((s, a) ~ tau_k afresh for every k), or
                 "uniform" (every pair equally likely, whatever the behaviour: the only one for SPDRLUniform)
     discount    for a Log or an environment, which do not know it
+    reward_range   (low, high) of an environment's rewards: the primal-dual methods need it, and zeta, beforehand
     record      steps at which the metrics are written to the history
     target_gap  stop at the first recorded step where the true gap is at most this
     checkpoint  a file to resume from and to write every `every` steps, when interrupted, and at the end
@@ -115,22 +120,26 @@ def train(
     sampling = _checked_sampling(algorithm, source, sampling)
     algorithm = _told(algorithm, source, sampling)
     if _is_environment(source):
-        _checked_log_discount(discount)
-        logs = {s: _played(source, behaviour, steps, s) for s in all_seeds}
-        tasks = {s: _task_of_log(log, discount) for s, log in logs.items()}
+        if checkpoint is not None:
+            raise CheckpointError(
+                "an environment cannot be put back, so its run cannot be resumed; leave out checkpoint"
+            )
+        jobs = 1  # there is one environment: the seeds play it one after the other
+        task = _task_of_environment(algorithm, source, behaviour, discount, reward_range)
+    elif reward_range is not None:
+        raise ModelError(f"reward_range is for an environment; {type(source).__name__} has its own")
     else:
         task = source if isinstance(source, Task) else task_of(source, sampling, discount)
-        tasks = dict.fromkeys(all_seeds, task)
     with _interrupts() as interrupted:
         if seeds is None:
             path = None if checkpoint is None else Path(checkpoint)
-            return _train(algorithm, tasks[all_seeds[0]], options, all_seeds[0], path, interrupted)
+            return _train(algorithm, task, options, all_seeds[0], path, interrupted)
         from joblib import Parallel, delayed
 
         paths = {s: None if checkpoint is None else Path(f"{checkpoint}.{s}") for s in all_seeds}
         # Threads, because the kernels hold no lock: nothing is copied, and a seed's run does not know of the others.
         return Parallel(n_jobs=jobs, prefer="threads")(
-            delayed(_train)(algorithm, tasks[s], options, s, paths[s], interrupted) for s in all_seeds
+            delayed(_train)(algorithm, task, options, s, paths[s], interrupted) for s in all_seeds
         )
 
 
@@ -172,6 +181,23 @@ class Task:
     start: Array  # (S,) where average_reward starts
     identity: str  # a digest of all that the rows depend on
     silent: Array | None = None  # (S,) states in which no row acts: their value is the model's, and not learned
+    rewards_in: tuple[float, float] | None = None  # what rewards may be, where it is not the model's range
+
+    def model(self) -> tuple[MDP, Array | None]:
+        """The model and its silent states, at the end of a run."""
+        return self.mdp, self.silent
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _PlayedTask(Task):
+    """An environment: sizes are known beforehand, the model of what was seen at the end."""
+
+    def model(self) -> tuple[MDP, Array | None]:
+        counts = self.stream.counts
+        seen = counts.mdp(self.mdp.discount)
+        if seen.num_states < self.mdp.num_states:  # no row ended
+            seen = _with_end(seen, self.mdp)
+        return seen, _silent(counts, seen.num_states)
 
 
 def task_of(source: Any, sampling: str = "trajectory", discount: float | None = None) -> Task:
@@ -205,8 +231,7 @@ def _task_of_log(log: Log, discount: float | None) -> Task:
     seen = counts.visits[counts.visits > 0]
     start = np.full(mdp.num_states, 1.0 / mdp.num_states)
     identity = _sha256(f"{discount!r} {mdp.reward_range!r}", *log.rows)
-    silent = np.ones(mdp.num_states, bool)
-    silent[: len(counts.states)] = ~(counts.visits > 0).any(axis=1)
+    silent = _silent(counts, mdp.num_states)
     # What no row leaves pays 0 for ever in the empirical model, as if the row that leads there had ended: so it counts
     # while learning too, where nothing would ever be learned of its value.
     rows = log.rows._replace(ended=log.rows.ended | silent[log.rows.s_next])
@@ -223,11 +248,48 @@ def _is_environment(source: Any) -> bool:
     return hasattr(source, "observation_space") and hasattr(source, "action_space")
 
 
-def _played(env: Any, behaviour: Any, steps: int, seed: int) -> Log:
-    """A log of an environment, played by a behaviour."""
-    stream, rows = Played(env, behaviour), Rows.empty(steps)
-    stream.fill(stream.init(seed), rows)
-    return Log.from_rows(rows, stream.states, stream.actions, source=f"{env}, played")
+def _silent(counts: Counts, num_states: int) -> Array:
+    """(S,) the states in which no row acts, the end among them."""
+    silent = np.ones(num_states, bool)
+    silent[: len(counts.states)] = ~(counts.visits > 0).any(axis=1)
+    return silent
+
+
+def _task_of_environment(algorithm: Any, env: Any, behaviour: Any, discount: float | None, reward_range: Any) -> Task:
+    """The rows of an environment as it is played. Of its model the sizes are known, and the range if somebody said."""
+    discount = _checked_log_discount(discount)
+    if getattr(algorithm, "needs_bounds", False):
+        name = type(algorithm).__name__
+        if reward_range is None:
+            raise ModelError(f"{name} must know what rewards can be before the first; give reward_range=(low, high)")
+        if algorithm.zeta is None:
+            raise ModelError(
+                f"{name} must know how rare a pair can be before the first row; give zeta, rather too small"
+            )
+    if reward_range is not None:
+        reward_range = _checked_reward_range(reward_range)
+    played = Played(env, behaviour)
+    stream = Counted(played, played.states, played.actions, reward_range)
+    states = Labels([*played.states, END], played.states.names)
+    S, A = len(states), len(played.actions)
+    low, high = (0.0, 0.0) if reward_range is None else (min(0.0, reward_range[0]), max(0.0, reward_range[1]))
+    loops = sp.csr_array((np.ones(S * A), np.repeat(np.arange(S), A), np.arange(S * A + 1)), shape=(S * A, S))
+    shell = MDP(loops, np.zeros((S, A)), discount, (low, high), states=states, actions=played.actions)
+    start, rewards_in = np.full(S, 1.0 / S), reward_range or (-np.inf, np.inf)
+    return _PlayedTask(stream, shell, False, 1.0, start, "", rewards_in=rewards_in)
+
+
+def _with_end(seen: MDP, shell: MDP) -> MDP:
+    """A model with one state more, as the shell has it, to which nothing leads."""
+    S, A = shell.rewards.shape
+    indptr = np.concatenate([seen.indptr, seen.indptr[-1] + np.arange(1, A + 1)])
+    indices = np.concatenate([seen.indices, np.full(A, S - 1, seen.indices.dtype)])
+    P = sp.csr_array((np.concatenate([seen.probabilities, np.ones(A)]), indices, indptr), shape=(S * A, S))
+    available = np.concatenate([seen.available, np.ones((1, A), bool)])
+    rewards = np.concatenate([seen.rewards, np.zeros((1, A))])
+    low, high = seen.reward_range
+    bound = min(low, 0.0), max(high, 0.0)
+    return MDP(P, rewards, seen.discount, bound, states=shell.states, actions=shell.actions, available=available)
 
 
 def _least_frequency(simulator: Simulator) -> float:
@@ -281,12 +343,13 @@ def _train(algorithm: Any, task: Task, options: _Options, seed: int, path: Path 
         raise ModelError(
             f"{type(algorithm).__name__} learns from transitions; give a Simulator or a Log, not a model alone"
         )
-    rows = Rows.empty(CHUNK)
+    size = min(CHUNK, getattr(stream, "chunk", CHUNK))
+    rows = Rows.empty(size)
     reason = "target gap" if _reached(history, options) else "steps"
     with _Progress(options, int(state.k[0])) as bar:
         saved = k = int(state.k[0])
         while k < options.steps and reason == "steps":
-            count = min(CHUNK, _next_stop(k, options, path) - k)
+            count = min(size, _next_stop(k, options, path) - k)
             if stream is not None:
                 chunk = rows.first(count)
                 count = stream.fill(walk, chunk)
@@ -294,7 +357,7 @@ def _train(algorithm: Any, task: Task, options: _Options, seed: int, path: Path 
                     reason = "end of the rows"
                     break
                 chunk = chunk.first(count)
-                _check_rewards(chunk.r, task.mdp, k)
+                _check_rewards(chunk.r, task, k)
                 algorithm.advance(state, problem, chunk, k)
             else:
                 count = min(count, MODEL_CHUNK)
@@ -313,10 +376,11 @@ def _train(algorithm: Any, task: Task, options: _Options, seed: int, path: Path 
                 raise KeyboardInterrupt
         if path is not None and saved != k:
             _save(path, settings, state, walk, history)
-    solution, last = algorithm.solution(state, task.mdp), algorithm.last(state, task.mdp)
-    if task.silent is not None:
+    mdp, silent = task.model()
+    solution, last = algorithm.solution(state, mdp), algorithm.last(state, mdp)
+    if silent is not None:
         for found in (solution, last):
-            _fill_silent(found, task.mdp, task.silent)
+            _fill_silent(found, mdp, silent)
     return Run(solution, last, _table(history), k, seed, reason)
 
 
@@ -338,8 +402,8 @@ def _next_stop(k: int, options: _Options, path: Path | None) -> int:
     return min([options.steps, *stops])
 
 
-def _check_rewards(r: Array, mdp: MDP, k: int) -> None:
-    low, high = mdp.reward_range
+def _check_rewards(r: Array, task: Task, k: int) -> None:
+    low, high = task.rewards_in or task.mdp.reward_range
     slack = 1e-9 * max(1.0, abs(low), abs(high))
     bad = ~((r >= low - slack) & (r <= high + slack))  # NaN too
     if bad.any():
@@ -521,7 +585,8 @@ class _Progress:
             self.bar.start()
             self.id = self.bar.add_task("", total=self.options.steps, rate="")
         rate = (k - self.first) / (time.monotonic() - self.began)
-        self.bar.update(self.id, completed=k, rate=f"{rate / 1e6:.1f} million steps/s")
+        shown = f"{rate / 1e6:.1f} million" if rate >= 1e5 else f"{rate:,.0f}"
+        self.bar.update(self.id, completed=k, rate=f"{shown} steps/s")
 
     def __exit__(self, *_: object) -> None:
         if self.bar is not None:
@@ -539,6 +604,16 @@ def _whole(name: str, number: Any, least: int) -> int:
     if whole < least:
         raise ModelError(f"{name} is {number!r}; it must be a whole number, at least {least}")
     return whole
+
+
+def _checked_reward_range(reward_range: Any) -> tuple[float, float]:
+    try:
+        low, high = (float(end) for end in reward_range)
+    except (TypeError, ValueError):
+        low, high = np.inf, -np.inf
+    if not -np.inf < low <= high < np.inf:
+        raise ModelError(f"reward_range is {reward_range!r}; it must be two finite numbers, the smaller one first")
+    return low, high
 
 
 def _checked_record(record: Any, steps: int) -> tuple[int, ...]:

@@ -60,6 +60,8 @@ class Choices:
     average_power: float = 0.0
     average_from: int = 0
 
+    needs_bounds = True  # the sets need the range of the rewards, and zeta
+
     def __post_init__(self):
         object.__setattr__(self, "step_size", as_step_size(self.step_size))
         if self.zeta is not None and not 0.0 < self.zeta <= 1.0:
