@@ -47,8 +47,9 @@ typedef struct {
     const double *cumulated, *behaviours, *start, *rewards, *low, *high;
     i64 drift_kind;
     double drift_rate;
-    const double *theta, *to;
-    i64 num_states, num_actions, random_rewards;
+    const double *theta, *to, *first;
+    const u8 *ends;
+    i64 num_states, num_actions, random_rewards, episodes;
 } Tables;
 
 typedef struct {
@@ -91,7 +92,8 @@ void walk(const Tables *tables, WalkState *state, const Rows *rows, i64 count) {
     double *restrict to_r = rows->r;
     u8 *restrict to_ended = rows->ended;
     i64 num_states = tables->num_states, num_actions = tables->num_actions;
-    int drift_kind = tables->drift_kind, random_rewards = tables->random_rewards;
+    int drift_kind = tables->drift_kind, random_rewards = tables->random_rewards, episodes = tables->episodes;
+    const u8 *restrict ends = tables->ends;
     i64 k = *state->k, s = *state->s;
     u64 x = *state->rng;
     if (s < 0) {
@@ -122,8 +124,13 @@ void walk(const Tables *tables, WalkState *state, const Rows *rows, i64 count) {
             }
         }
         i64 s_next = indices[j];
-        to_s[i] = s, to_a[i] = a, to_r[i] = reward, to_s_next[i] = s_next, to_ended[i] = 0;
+        u8 ended = episodes ? ends[s_next] : 0;
+        to_s[i] = s, to_a[i] = a, to_r[i] = reward, to_s_next[i] = s_next, to_ended[i] = ended;
         s = s_next;
+        if (ended) {
+            x = advance(x);
+            s = find(tables->start, num_states, uniform(x) * tables->start[num_states - 1]);
+        }
         k++;
     }
     *state->k = k, *state->s = s, *state->rng = x;

@@ -87,7 +87,7 @@ class InC(Ours):
         tables = self.stream._tables
         assert tables.indptr.itemsize == tables.indices.itemsize == 4
         self.sizes = [ctypes.c_int64(size) for size in simulator.mdp.rewards.shape]
-        extra = (*simulator.mdp.rewards.shape, int(tables.low.size > 0))
+        extra = (*simulator.mdp.rewards.shape, int(tables.low.size > 0), int(tables.ends.size > 0))
         self.c_tables, self.c_walk, self.c_rows = (
             as_struct((*tables, *extra)),
             as_struct(self.walk),

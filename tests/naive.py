@@ -264,7 +264,15 @@ def distributions(simulator, count):
             theta = theta + (1.0 - w) * simulator.drift.to.matrix
         found.append(v[:, None] * theta)
         v = np.einsum("sa,sat->t", found[-1], P)
+        over = [s for s in range(v.size) if simulator.episodic and is_end(simulator.mdp, P, s)]
+        ended = sum(v[s] for s in over)
+        v = np.where(np.isin(np.arange(v.size), over), 0.0, v) + ended * simulator.start
     return found
+
+
+def is_end(mdp, P, s):
+    """Whether no action leaves s, and none earns anything."""
+    return all(P[s, a, s] == 1.0 and mdp.rewards[s, a] == 0.0 for a in np.flatnonzero(mdp.available[s]))
 
 
 def q_learning(mdp, rows, step, generator=None):

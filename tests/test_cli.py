@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import itertools
 import json
 import os
@@ -265,16 +266,31 @@ def test_simulate_says_to_people_that_the_log_is_simulated(tmp_path, capsys, mon
         assert sum(line.strip().startswith(name + "  ") for line in said.splitlines()) == 1, name
 
 
-def test_simulate_says_when_the_walk_can_go_nowhere(tmp_path, capsys):
+def test_simulate_begins_anew_where_an_episode_ends(tmp_path, capsys):
     arguments = ["simulate", "maze", "--steps", "20000", "--out", str(tmp_path / "log.parquet")]
     assert cli.run([*arguments, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    sim = dualq.problems.maze()
-    log = sim.record(20_000)
+    log = dualq.problems.maze().record(20_000)
+    assert facts["absorbed_at"] is None
+    assert facts["episodes_ended"] == log.ended.sum() > 0
+    assert cli.run(arguments) == 0
+    said = capsys.readouterr().out
+    assert f"{log.ended.sum():,} ended; the next one begins at the start" in said
+    assert "reward, time, episode, ended" in " ".join(said.split())
+
+
+def test_simulate_says_when_the_walk_can_go_nowhere(tmp_path, capsys, monkeypatch):
+    stays = dataclasses.replace(dualq.problems.maze(), episodic=False)
+    monkeypatch.setitem(dualq.problems.BY_NAME, "maze", lambda: stays)
+    arguments = ["simulate", "maze", "--steps", "20000", "--out", str(tmp_path / "log.parquet")]
+    assert cli.run([*arguments, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    log = stays.record(20_000)
     at = facts["absorbed_at"]
+    assert facts["episodes_ended"] is None
     assert (log.state[at:] == log.state[at]).all()
     assert log.state[at - 1] != log.state[at]
-    assert not sim.mdp.rewards[log.state[at]].any()
+    assert not stays.mdp.rewards[log.state[at]].any()
     assert cli.run(arguments) == 0
     assert f"From row {at:,} on, the walk is in a state that no action leaves." in capsys.readouterr().out
 

@@ -3,6 +3,7 @@
 Statistical tests are seeded. Each rejects a correct problem with probability FALSE_ALARM at most (over seeds).
 """
 
+import dataclasses
 import importlib.util
 import itertools
 import math
@@ -286,7 +287,9 @@ def test_maze_slips_sideways_and_stays_at_walls():
     assert (sim.mdp.rewards[elsewhere] == -1.0).all()
     assert (sim.mdp.rewards[at_goal] == 0.0).all()
     assert sim.start[at_goal] == 0.0
-    assert sim.stationary()[at_goal].sum() == 1.0
+    assert sim.ends.nonzero()[0].tolist() == [at_goal]
+    assert sim.stationary()[at_goal].sum() == 0.0  # the walk begins anew
+    assert dataclasses.replace(sim, episodic=False).stationary()[at_goal].sum() == 1.0
 
 
 def test_queue_that_accepts_all_is_geometric():

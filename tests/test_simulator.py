@@ -3,6 +3,8 @@
 Statistical tests are seeded. Each rejects a correct simulator with probability FALSE_ALARM at most (over seeds).
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -48,7 +50,8 @@ def walker(P, behaviour=None, start=None, **rewards):
     P = np.asarray(P, float)
     n = len(P)
     mdp = MDP(P[:, None, :], np.zeros((n, 1)), 0.9, states=[f"s{i}" for i in range(n)])
-    return Simulator(mdp, Policy.uniform(mdp), np.eye(n)[0] if start is None else start, "test", **rewards)
+    start = np.eye(n)[0] if start is None else start
+    return Simulator(mdp, Policy.uniform(mdp), start, "test", episodic=False, **rewards)
 
 
 class Fixed:
@@ -115,7 +118,64 @@ def test_a_transition_of_probability_zero_does_not_join_two_classes():
     P = sp.csr_array((np.array([1.0, 0.0, 1.0]), np.array([0, 1, 1]), np.array([0, 2, 3])), shape=(2, 2))
     mdp = MDP(P, np.zeros((2, 1)), 0.9)
     with pytest.raises(ModelError, match="not unique"):
-        Simulator(mdp, Policy.uniform(mdp), np.array([1.0, 0.0]), "test").stationary()
+        Simulator(mdp, Policy.uniform(mdp), np.array([1.0, 0.0]), "test", episodic=False).stationary()
+
+
+# ---- episodes
+
+
+@pytest.mark.parametrize("name", ["maze", "FrozenLake-v1"])
+def test_the_chain_that_begins_anew_is_that_of_its_walk(name):
+    if name == "FrozenLake-v1":
+        pytest.importorskip("gymnasium")
+    sim = problems.maze(6, seed=1) if name == "maze" else problems.gym(name)
+    S, P = sim.mdp.num_states, dense_chain(sim)
+    ends = [s for s in range(S) if P[s, s] == 1.0 and not sim.mdp.rewards[s].any()]
+    np.testing.assert_array_equal(np.flatnonzero(sim.ends), ends)
+    for s in range(S):
+        ended = P[s, ends].sum()
+        P[s, ends] = 0.0
+        P[s] += ended * sim.start
+    np.testing.assert_allclose(sim.chain().toarray(), P, atol=1e-15)
+    np.testing.assert_allclose(sim.state_distribution(9), np.linalg.matrix_power(P.T, 9) @ sim.start, atol=1e-14)
+    np.testing.assert_allclose(sim.moved(sim.distribution(8)), sim.state_distribution(9), atol=1e-14)
+    np.testing.assert_allclose(sim.stationary().sum(axis=1), dense_stationary(P), atol=1e-12)
+    # The frequencies of a long walk: a share of a slowly mixing chain is known to a few standard errors of so many
+    # episodes; seeded, and the bound is several times what was seen.
+    log = sim.record(200_000)
+    share = np.bincount(log.state, minlength=S) / len(log)
+    assert np.abs(share - dense_stationary(P)).max() < 0.02
+    assert not sim.ends[log.state].any()
+
+
+def test_a_recorded_episode_has_a_number():
+    pytest.importorskip("gymnasium")
+    log = problems.gym("FrozenLake-v1").record(5000)
+    table = log.table().to_pydict()
+    number = 0
+    for i, ended in enumerate(table["ended"]):
+        assert table["episode"][i] == number
+        number += ended
+    assert number > 300
+    assert problems.two_state().record(10).episode is None
+    assert "episode" not in problems.two_state().record(10).table().column_names
+
+
+def test_without_episodes_the_walk_stays():
+    sim = dataclasses.replace(problems.maze(6, seed=1), episodic=False)
+    log = sim.record(20_000)
+    assert not log.ended.any()
+    assert not sim.ends.any()
+    assert sim.mdp.absorbing[log.state[-1]]
+
+
+def test_what_is_absorbing_and_pays_is_no_end():
+    P = np.eye(3)[:, None]
+    mdp = MDP(P, [[0.0], [1.0], [0.0]], 0.9, reward_bound=(-1.0, 1.0))
+    fields = mdp, Policy.uniform(mdp), np.full(3, 1 / 3), "test"
+    assert Simulator(*fields).ends.tolist() == [True, False, True]
+    low, high = np.array([-1.0, 1.0, 0.0]), np.array([1.0, 1.0, 0.0])  # 0 on average, and not always
+    assert Simulator(*fields, low, high).ends.tolist() == [False, False, True]
 
 
 # ---- draws

@@ -140,6 +140,18 @@ def test_where_M_is_known_the_average_is_that_of_M_times_mu(name, power, average
         np.testing.assert_array_equal(getattr(blind, field), getattr(states[0], field))
 
 
+def test_M_is_known_where_episodes_begin_anew():
+    sim = problems.maze(4, seed=1)
+    steps, algorithm = 2000, SPDQ(inverse_sqrt(1.0), 0.3, zeta=0.01, distribution=sim)
+    rows, generator = all_rows(Simulated(sim), steps), SplitMix64(generator_state(0, 1)[0])
+    assert rows.ended.sum() > 20
+    paper = Paper(sim.mdp, 0.3, 0.01)
+    mu = algorithm_1(paper, rows, [1.0 / np.sqrt(k + 1) for k in range(steps)], generator)["mu"]
+    M = np.array(distributions(sim, steps))
+    solution = algorithm.solution(run(algorithm, sim.mdp, Simulated(sim), steps), sim.mdp)
+    close(solution.ratio * M.mean(axis=0), (M * mu[:-1]).mean(axis=0), paper.ratio_bound)
+
+
 def test_the_simulator_that_is_trained_on_knows_M():
     sim = problems.two_state()
     words = {"step_size": inverse_sqrt(2.0), "weights": 0.1, "zeta": 0.08}

@@ -7,12 +7,13 @@ import dataclasses
 
 import numpy as np
 import pytest
-from naive import all_rows, dense_transitions, distributions, masked_model, scattered
+from naive import all_rows, dense_transitions, distributions, is_end, masked_model, scattered
 from scipy.stats import chi2, kstest
 
 from dualq import problems
 from dualq.errors import LogError
 from dualq.logs.counts import Counts
+from dualq.mdp import MDP
 from dualq.policy import Policy
 from dualq.simulator import Simulator, settling, wandering
 from dualq.streams import Counted, Recorded, Rows, Simulated, UniformPairs
@@ -41,6 +42,19 @@ def masked():
     return Simulator(mdp, Policy(theta / theta.sum(axis=1, keepdims=True)), np.array([0.5, 0.3, 0.2, 0.0]), "test")
 
 
+def episodes():
+    """Five states of which two end episodes (one of them a possible start), and one is absorbing but pays."""
+    rng = np.random.default_rng(9)
+    P = rng.dirichlet(np.ones(5), (5, 2))
+    P[2:] = np.eye(5)[2:, None]
+    P[:2, :, 4] = 0.0  # what pays for ever is never reached, or nothing would end
+    P[:2] /= P[:2].sum(axis=2, keepdims=True)
+    rewards = rng.random((5, 2))
+    rewards[2:4] = 0.0
+    mdp = MDP(P, rewards, 0.9)
+    return Simulator(mdp, Policy([[0.3, 0.7]] * 5), np.array([0.5, 0.3, 0.2, 0.0, 0.0]), "test")
+
+
 def skewed(states, actions, branching):
     """Behaviours far from uniform, some of whose actions are never taken."""
     sim = problems.garnet(states, actions, branching, seed=2)
@@ -59,6 +73,8 @@ SIMULATORS = {
     "garnet": lambda: problems.garnet(6, 3, 2, seed=1),
     "seven actions": lambda: skewed(6, 7, 3),
     "twenty actions": lambda: skewed(25, 20, 18),
+    "episodes": episodes,
+    "drifting episodes": lambda: dataclasses.replace(episodes(), drift=settling(Policy([[0.9, 0.1]] * 5), 0.5)),
     "grid": lambda: problems.grid_world(2),
     "settling": lambda: drifting(settling, 0.3),
     "wandering": lambda: drifting(wandering, 2.0),
@@ -78,9 +94,13 @@ def test_successors_come_with_their_probabilities(name, kind):
     S, A = sim.mdp.rewards.shape
     counts = counted((S, A, S), rows.s, rows.a, rows.s_next)
     assert chi_square(counts, dense_transitions(sim.mdp) * counts.sum(axis=2, keepdims=True)) > FALSE_ALARM
-    assert not rows.ended.any()
+    over = [s for s in range(S) if is_end(sim.mdp, dense_transitions(sim.mdp), s)]
+    np.testing.assert_array_equal(rows.ended, np.isin(rows.s_next, over) & (kind != "uniform"))
     if kind == "walk":
-        np.testing.assert_array_equal(rows.s[1:], rows.s_next[:-1])
+        goes_on = ~rows.ended[:-1]
+        np.testing.assert_array_equal(rows.s[1:][goes_on], rows.s_next[:-1][goes_on])
+        anew = np.bincount(rows.s[1:][~goes_on], minlength=S)
+        assert not over or chi_square(anew, sim.start * anew.sum()) > FALSE_ALARM
 
 
 def test_what_cannot_happen_is_never_drawn():
@@ -90,7 +110,7 @@ def test_what_cannot_happen_is_never_drawn():
     assert [find(cumulated, 4, 6, u) for u in (0.0, largest)] == [4, 4]
 
 
-@pytest.mark.parametrize("name", ["two states", "masked", "garnet", "seven actions", "twenty actions"])
+@pytest.mark.parametrize("name", ["two states", "masked", "garnet", "seven actions", "twenty actions", "episodes"])
 def test_a_walk_acts_as_its_behaviour(name):
     sim = SIMULATORS[name]()
     rows = all_rows(Simulated(sim), 50_000)
@@ -118,7 +138,7 @@ def test_pairs_at_step_k_come_with_tau_k(name, kind):
         assert chi_square(counts[k], seeds * tau) > FALSE_ALARM / steps
 
 
-@pytest.mark.parametrize("name", ["two states", "garnet", "settling", "wandering"])
+@pytest.mark.parametrize("name", ["two states", "garnet", "settling", "wandering", "episodes"])
 def test_independent_rows_come_with_tau_k_in_the_long_run(name):
     """Counts over 20,000 steps against the sum of tau_k; they vary less than if all had come from the mean of tau_k."""
     sim = SIMULATORS[name]()

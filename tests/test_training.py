@@ -273,6 +273,23 @@ def test_algorithm_1_counts_states_that_are_never_left_as_the_model_does():
     np.testing.assert_allclose(run.last.ratio, twin["mu"][-1], atol=1e-12 * paper.ratio_bound)
 
 
+def test_episodes_are_learned_from():
+    """A maze whose floor is dry: all is sure, so Q-learning finds Q* of all pairs, from the walk and from its log."""
+    sim = problems.maze(4, slip=0.0, discount=0.9, seed=1)
+    exact = dualq.solve(sim.mdp)
+    q_learning = dualq.QLearning(0.5, start=1.0)
+    for sampling in ("trajectory", "iid", "uniform"):
+        run = dualq.train(q_learning, sim, 200_000, sampling=sampling, record=[200_000])
+        np.testing.assert_allclose(run.solution.Q, exact.Q, atol=1e-6)
+        assert run.history.column("q_error").to_pylist()[0] < 1e-5
+    log = sim.record(200_000)
+    from_log = dualq.train(q_learning, log, 200_000, discount=sim.mdp.discount)
+    np.testing.assert_allclose(from_log.solution.Q[:-1][~sim.ends], exact.Q[~sim.ends], atol=1e-6)
+    spd_rl = dualq.train(dualq.SPDRL(zeta=0.001), sim, 100)  # Q is read off V, in which the ends count nothing
+    assert not spd_rl.solution.V[sim.ends].any()
+    np.testing.assert_array_equal(spd_rl.solution.Q, sim.mdp.q_values(spd_rl.solution.V))
+
+
 def lake():
     gymnasium = pytest.importorskip("gymnasium")
     return gymnasium.make("FrozenLake-v1", is_slippery=False)

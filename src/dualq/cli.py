@@ -299,7 +299,8 @@ def simulate(
 ) -> None:
     """Write a simulated log: a walk through a problem with a known model, one row per decision.
 
-    The log has the columns of the state, action, reward, those of the next state, and time, in the problem's labels.
+    The log has the columns of the state, action, reward, those of the next state, and time, in the problem's labels;
+    where the problem has episodes, also their number and whether one ended.
     A wrong name of a problem is answered with the right ones.
     """
     if out.suffix != ".parquet":
@@ -328,6 +329,7 @@ def simulate(
         "mean_reward": float(log.reward.mean()),
         "reward_range": list(log.reward_range),
         "columns": {name: list(columns) for name, columns in log.columns.items()},
+        "episodes_ended": None if log.episode is None else int(log.ended.sum()),
         "absorbed_at": _absorbed_at(log, simulator),
         "files": [str(out)],
     }
@@ -354,7 +356,11 @@ def _print_simulated(facts: dict[str, Any]) -> None:
     names.add_row("actions", f"{facts['actions']:,}")
     names.add_row("pairs", f"{facts['pairs']:,} of state and action exist, {facts['pairs_seen']:,} were seen")
     names.add_row("mean reward", f"{facts['mean_reward']:.6g} (rewards can be {low:g} to {high:g})")
-    names.add_row("columns", ", ".join([*columns, "reward", "time"]))
+    columns += ["reward", "time"]
+    if facts["episodes_ended"] is not None:
+        names.add_row("episodes", f"{facts['episodes_ended']:,} ended; the next one begins at the start")
+        columns += ["episode", "ended"]
+    names.add_row("columns", ", ".join(columns))
     names.add_row("source", facts["source"])
     console.print(names)
     if facts["absorbed_at"] is not None:

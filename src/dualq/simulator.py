@@ -3,6 +3,7 @@
     paper                              here
     theta_s(a)                         behaviour.matrix[s, a]
     v_0                                start
+    P_theta(s, s')                     chain()
     v_k = (P_theta')^k v_0             state_distribution(k)
     tau_k(s, a) = v_k(s) theta_s(a)    distribution(k), the diagonal of the paper's M_k
     v_infinity(s) theta_s(a)           stationary(), the diagonal of M_infinity
@@ -11,6 +12,11 @@ The model holds expected rewards; the simulator holds the rewards as drawn. Each
 uniform on [reward_low, reward_high], two arrays that lie beside the model's `indices` and `probabilities`, one number
 per nonzero. Where they are left out, (s, a) always pays its expected reward and nothing is stored. A row may list a
 successor twice, with different rewards: the reward is then random given s'.
+
+Episodes. An absorbing state that pays nothing is the end of an episode, and what follows is of no use to anybody. A
+walk that enters one says so (`ended`) and begins anew, s ~ start. So P_theta above, v_k, tau_k are those of the chain
+that begins anew: what leads to an end leads to the start. The model keeps its absorbing states: value is counted up to
+the end. `episodic=False` lets the walk stay where it is.
 
 `reset`, `behave` and `step` draw one number at a time, with NumPy's generator. `Simulated` is the stream of rows that
 algorithms read, drawn by the kernels in `walks.py`, and `record` keeps such rows as a Log.
@@ -83,6 +89,7 @@ class Simulator:
     source        one line: where the problem comes from
     reward_low, reward_high   (nonzeros,) or None: range of the reward of each transition, in the order of mdp.indices
     drift         how the behaviour changes with time, or None
+    episodic      whether a walk begins anew where the model has an end (see above)
     """
 
     mdp: MDP
@@ -92,6 +99,7 @@ class Simulator:
     reward_low: Array | None = field(default=None, repr=False)
     reward_high: Array | None = field(default=None, repr=False)
     drift: Drift | None = None
+    episodic: bool = True
 
     def __post_init__(self):
         self.behaviour.check_fits(self.mdp)
@@ -159,9 +167,39 @@ class Simulator:
         stream, rows = Simulated(self), Rows.empty(int(steps))
         stream.fill(stream.init(seed), rows)
         mdp = self.mdp
-        return Log.from_rows(rows, mdp.states, mdp.actions, mdp.reward_range, source=f"simulated: {self.source}")
+        episode = np.cumsum(rows.ended) - rows.ended if self.ends.any() else None
+        source = f"simulated: {self.source}"
+        return Log.from_rows(rows, mdp.states, mdp.actions, mdp.reward_range, source=source, episode=episode)
 
     # ---- where the behaviour goes
+
+    @cached_property
+    def ends(self) -> Array:
+        """(S,) whether an episode ends in a state: it is absorbing, pays nothing, and the simulator has episodes."""
+        mdp = self.mdp
+        paid = (mdp.rewards != 0.0).any(axis=1)
+        if self.reward_low is not None and self.reward_high is not None:
+            state_of = np.repeat(np.arange(mdp.num_states), np.diff(mdp.indptr[:: mdp.num_actions]))
+            paid[state_of[(self.reward_low != 0.0) | (self.reward_high != 0.0)]] = True
+        return mdp.absorbing & ~paid & self.episodic
+
+    def chain(self, k: int = 0) -> sp.csr_array:
+        """P_theta_k (S, S): where the walk goes from each state; what leads to an end leads to the start."""
+        P, _ = Policy(self.behaviour_at(k)).chain(self.mdp)
+        if not self.ends.any():
+            return P
+        goes_on = sp.diags_array(np.where(self.ends, 0.0, 1.0))
+        anew = sp.csr_array((P @ self.ends.astype(float))[:, None]) @ sp.csr_array(self.start[None])
+        return sp.csr_array(P @ goes_on + anew)
+
+    def moved(self, tau: Array) -> Array:
+        """v_{k+1} (S,) from tau_k (S, A)."""
+        v = self.mdp.transitions.T @ tau.ravel()
+        if self.ends.any():
+            ended = v[self.ends].sum()
+            v[self.ends] = 0.0
+            v += ended * self.start
+        return v
 
     def state_distribution(self, k: int) -> Array:
         """v_k = (P_theta')^k v_0 (S,): the distribution of the state after k steps."""
@@ -214,6 +252,8 @@ class Simulator:
             0.0 if drift is None else drift.rate,
             policies[0],
             policies[-1],
+            self.start,
+            self.ends if self.ends.any() else np.empty(0, bool),
         )
 
     @cached_property
@@ -222,8 +262,7 @@ class Simulator:
         return self._flow_at(0)
 
     def _flow_at(self, k: int) -> sp.csr_array:
-        P, _ = Policy(self.behaviour_at(k)).chain(self.mdp)
-        return sp.csr_array(P.T)
+        return sp.csr_array(self.chain(k).T)
 
 
 def _draw(cumulated: Array, rng: np.random.Generator) -> int:

@@ -218,7 +218,9 @@ def task_of(source: Any, sampling: str = "trajectory", discount: float | None = 
     mdp, identity = source.mdp, f"{sampling} {_digest(source)}"
     uniform = 1.0 / (mdp.num_states * mdp.available.sum(axis=1).max())
     zeta = uniform if sampling == "uniform" else _least_frequency(source)
-    return Task(stream, mdp, True, float(zeta), source.start, identity)
+    # No row of a walk acts where an episode has ended.
+    silent = source.ends if source.ends.any() and sampling != "uniform" else None
+    return Task(stream, mdp, True, float(zeta), source.start, identity, silent)
 
 
 def _task_of_log(log: Log, discount: float | None) -> Task:
@@ -301,8 +303,8 @@ def _least_frequency(simulator: Simulator) -> float:
         for k in range(1000):
             tau = v[:, None] * simulator.behaviour_at(k)
             M += tau / 1000
-            v = simulator.mdp.transitions.T @ tau.ravel()
-    unseen = simulator.mdp.available & ~(M > 0.0)
+            v = simulator.moved(tau)
+    unseen = simulator.mdp.available & ~(M > 0.0) & ~simulator.ends[:, None]
     if unseen.any():
         s, a = (int(i) for i in np.argwhere(unseen)[0])
         mdp = simulator.mdp
@@ -390,8 +392,9 @@ def _reached(history: list[dict[str, float]], options: _Options) -> bool:
 
 def _fill_silent(solution: Solution, mdp: MDP, silent: Array) -> None:
     """No row says anything of these states; in the empirical model they are never left."""
-    solution.Q[silent] = np.where(mdp.available[silent], mdp.rewards[silent] / (1.0 - mdp.discount), -np.inf)
-    solution.V[silent] = solution.Q[silent].max(axis=1)
+    Q = np.where(mdp.available[silent], mdp.rewards[silent] / (1.0 - mdp.discount), -np.inf)
+    solution.V[silent] = Q.max(axis=1)  # before Q, which may be read off V
+    solution.Q[silent] = Q
 
 
 def _next_stop(k: int, options: _Options, path: Path | None) -> int:
@@ -434,6 +437,8 @@ class _Metrics:
             return {"step": k}
         mdp, exact = self.task.mdp, self.exact
         found: Solution = self.algorithm.solution(state, mdp)
+        if self.task.silent is not None:
+            _fill_silent(found, mdp, self.task.silent)
         primal, best, exists = found.primal_policy, exact.primal_policy.matrix, mdp.available
         difference = np.abs(np.where(exists, found.Q, 0.0) - np.where(exists, exact.Q, 0.0))
         residual = np.abs(np.where(exists, mdp.q_values(found.Q.max(axis=1)), 0.0) - np.where(exists, found.Q, 0.0))
@@ -504,7 +509,7 @@ def _digest(source: Simulator | MDP) -> str:
         return _sha256(words, source.indptr, source.indices, source.probabilities, source.rewards)
     drift = source.drift
     arrays = [source.behaviour.matrix, source.start, source.reward_low, source.reward_high, drift and drift.to.matrix]
-    words = f"{_digest(source.mdp)} {drift and (drift.kind, drift.rate)}"
+    words = f"{_digest(source.mdp)} {drift and (drift.kind, drift.rate)} {source.episodic}"
     return _sha256(words, *(array for array in arrays if array is not None))
 
 

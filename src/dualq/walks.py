@@ -1,6 +1,7 @@
 """Kernels that draw rows from the arrays of a simulator: one walk, or rows independent of each other.
 
-trajectory   s_0 ~ start, a_k ~ theta_k(. | s_k), s_{k+1} ~ P(. | s_k, a_k): one walk
+trajectory   s_0 ~ start, a_k ~ theta_k(. | s_k), s_{k+1} ~ P(. | s_k, a_k): one walk. Where s' ends an episode, the
+             row says so and the next one begins anew: s_{k+1} ~ start
 iid          (s_k, a_k) ~ tau_k afresh for every k, as the paper's proofs ask: tau_k is the distribution that the
              walk has after k steps, carried along exactly. Costs O(nonzeros) a step until tau_k has settled.
 
@@ -53,6 +54,8 @@ class Tables(NamedTuple):
     drift_rate: float
     theta: Array  # (S, A)
     to: Array  # (S, A) the policy that theta drifts to
+    first: Array  # (S,) start, not cumulated
+    ends: Array  # (S,) whether an episode ends in a state; empty where there are no episodes
 
 
 @kernel
@@ -130,7 +133,7 @@ def walk(tables, state, rows):
     see kernels.py.
     """
     indptr, indices, cumulated, rewards = tables.indptr, tables.indices, tables.cumulated, tables.rewards.ravel()
-    behaviours, low, high = tables.behaviours.ravel(), tables.low, tables.high
+    behaviours, low, high, ends = tables.behaviours.ravel(), tables.low, tables.high, tables.ends
     num_states, num_actions = np.uint64(tables.rewards.shape[0]), np.uint64(tables.rewards.shape[1])
     k, x = state.k[0], state.rng[0]
     if state.s[0] < 0:
@@ -177,15 +180,22 @@ def walk(tables, state, rows):
             if width > 0.0:
                 x = advance(x)
                 r += width * uniform(x)
-        rows.s[i], rows.a[i], rows.r[i], rows.s_next[i], rows.ended[i] = s, a, r, s_next, False
+        ended = ends[s_next] if ends.size else False
+        rows.s[i], rows.a[i], rows.r[i], rows.s_next[i], rows.ended[i] = s, a, r, s_next, ended
         s = s_next
+        if ended:
+            x = advance(x)
+            s = np.uint64(find(tables.start, 0, tables.start.size, uniform(x) * tables.start[-1]))
         k += 1
     state.k[0], state.s[0], state.rng[0] = k, s, x
 
 
 @kernel
 def move_on(tables, probabilities, v, k):
-    """v_{k+1} = P_theta_k' v_k, in place of v_k; whether it has settled: it changed no more, and never will."""
+    """v_{k+1} = P_theta_k' v_k, in place of v_k; whether it has settled: it changed no more, and never will.
+
+    What reaches an end begins anew.
+    """
     num_states, num_actions = tables.rewards.shape
     weight = behaviour_weight(tables.drift_kind, tables.drift_rate, k)
     moved = np.zeros(num_states)
@@ -195,6 +205,12 @@ def move_on(tables, probabilities, v, k):
             row = t * num_actions + b
             for j in range(tables.indptr[row], tables.indptr[row + 1]):
                 moved[tables.indices[j]] += flow * probabilities[j]
+    if tables.ends.size:
+        ended = 0.0
+        for t in range(num_states):
+            if tables.ends[t]:
+                ended, moved[t] = ended + moved[t], 0.0
+        moved += ended * tables.first
     change = np.abs(moved - v).max()
     v[:] = moved
     return tables.drift_kind == NO_DRIFT and change < 1e-17
@@ -210,7 +226,8 @@ def draw_iid(tables, probabilities, state, rows):
         s = find(cumulated, 0, num_states, uniform(x) * cumulated[-1])
         a, x = act(tables, s, k, x)
         r, s_next, x = follow(tables, s, a, x)
-        rows.s[i], rows.a[i], rows.r[i], rows.s_next[i], rows.ended[i] = s, a, r, s_next, False
+        ended = tables.ends[s_next] if tables.ends.size else False
+        rows.s[i], rows.a[i], rows.r[i], rows.s_next[i], rows.ended[i] = s, a, r, s_next, ended
         if not state.settled[0]:
             state.settled[0] = move_on(tables, probabilities, v, k)
             cumulated = np.cumsum(v)

@@ -110,7 +110,7 @@ class PrimalDual(Choices):
             _average(state, M, 0.0 if j < self.average_from else (j + 1.0) ** self.average_power)
             _step(state, problem, M, gamma)
             if state.v.size:
-                state.v[:] = problem.mdp.transitions.T @ M.ravel()
+                state.v[:] = self.distribution.moved(M)
 
     def least_frequency(self, mdp: MDP) -> float:
         """The least entry of M, over the available pairs; of all M_k for a simulator."""

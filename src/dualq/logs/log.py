@@ -2,6 +2,7 @@
 
     state, action, reward, next_state   what was seen, done, earned, and seen next
     time                                the order of the rows
+    episode                             which episode the row belongs to, where that is known
     ended                               whether the row ended an episode: nothing follows, the value of next_state is 0
 
 This one is held in arrays: states and actions are places 0, 1, 2, ..., and `states` and `actions` have their labels.
@@ -45,6 +46,7 @@ class Log:
     time              (rows,) whole numbers; 0, 1, 2, ... if not given
     reward_range      what rewards can be, if that is known; if not, what they were, and `range_known` is False
     source            one line: where the rows come from
+    episode           (rows,) whole numbers, if there are episodes
     """
 
     state: Array = field(repr=False)
@@ -57,6 +59,7 @@ class Log:
     time: Any = field(default=None, repr=False)
     reward_range: Any = None
     source: str = "arrays"
+    episode: Any = field(default=None, repr=False)
     range_known: bool = field(init=False)
 
     def __post_init__(self):
@@ -72,6 +75,10 @@ class Log:
         known = self.reward_range is not None
         low, high = self.reward_range if known else drawn
         columns = dict(zip(("state", "action", "reward", "next_state", "ended"), rows, strict=True), time=time)
+        if self.episode is not None:
+            columns["episode"] = np.ascontiguousarray(self.episode, np.int64)
+            if columns["episode"].shape != rows.s.shape:
+                raise LogError(f"the column episode has {columns['episode'].size} rows; the others have {rows.s.size}")
         for name, column in columns.items():
             column = column.view()
             column.flags.writeable = False
@@ -80,10 +87,18 @@ class Log:
         object.__setattr__(self, "range_known", known)
 
     @classmethod
-    def from_rows(cls, rows: Rows, states: Labels, actions: Labels, reward_range: Any = None, source: str = "") -> Log:
+    def from_rows(
+        cls,
+        rows: Rows,
+        states: Labels,
+        actions: Labels,
+        reward_range: Any = None,
+        source: str = "rows",
+        episode: Any = None,
+    ) -> Log:
         """A log of rows as streams give them, in their order; the rows are shared, not copied."""
         s, a, r, s_next, ended = rows
-        return cls(s, a, r, s_next, states, actions, ended, reward_range=reward_range, source=source or "rows")
+        return cls(s, a, r, s_next, states, actions, ended, reward_range=reward_range, source=source, episode=episode)
 
     def __len__(self) -> int:
         return len(self.state)
@@ -109,7 +124,7 @@ class Log:
     def columns(self) -> dict[str, tuple[str, ...]]:
         """{"state": its columns in a table, "next_state": ..., "action": ...}."""
         columns: dict[str, tuple[str, ...]] = {}
-        taken = {"reward", "time", "ended"}
+        taken = {"reward", "time", "ended", "episode"}
         for name, labels, prefix in (
             ("action", self.actions, ""),
             ("state", self.states, ""),
@@ -130,6 +145,8 @@ class Log:
         columns["reward"] = pa.array(self.reward)
         columns |= _labelled(self.columns["next_state"], self.states, self.next_state)
         columns["time"] = pa.array(self.time)
+        if self.episode is not None:
+            columns["episode"] = pa.array(self.episode)
         if self.ended.any():
             columns["ended"] = pa.array(self.ended)
         kept = {"source": self.source, "columns": self.columns}

@@ -589,8 +589,7 @@ class Example3(NamedTuple):
 def example_3(simulator: Simulator, zeta: float) -> Example3:
     """c and d of Example 3, from the eigenvalues of P_theta; ModelError where it is not diagonalizable, or periodic."""
     _check_fixed(simulator)
-    P, _ = simulator.behaviour.chain(simulator.mdp)
-    values, U = np.linalg.eig(P.toarray().T)
+    values, U = np.linalg.eig(simulator.chain().toarray().T)
     order = np.argsort(-np.abs(values), kind="stable")
     values, U = values[order], U[:, order]
     if not np.linalg.cond(U) <= WORST_CONDITION:
@@ -618,7 +617,6 @@ def _k_star(second: float) -> int:
 
 def _distributions(simulator: Simulator) -> Iterator[Array]:
     """tau_0, tau_1, ... until they no longer move; DRIFT_STEPS of them where the behaviour drifts."""
-    flow = simulator.mdp.transitions.T.tocsr()
     drifts = simulator.drift is not None
     v, tau = simulator.start, None
     for k in range(DRIFT_STEPS if drifts else MOST_STEPS):
@@ -626,7 +624,7 @@ def _distributions(simulator: Simulator) -> Iterator[Array]:
         yield tau
         if before is not None and not drifts and np.abs(tau - before).sum() <= SETTLED:
             return
-        v = flow @ tau.ravel()  # v_{k+1}(s') = sum tau_k(s, a) P(s' | s, a)
+        v = simulator.moved(tau)
     if not drifts:
         raise ModelError(
             f"the state distribution still moves after {MOST_STEPS} steps: the behaviour goes in circles or mixes too "
