@@ -413,6 +413,19 @@ def test_pairs_that_are_never_seen_are_named():
         dualq.train(SPDQ, lazy, 10)
 
 
+def test_what_is_wrong_with_zeta_is_said_once_for_all_seeds():
+    with pytest.warns(UserWarning, match=r"zeta is 0.5") as said:
+        dualq.train(dualq.SPDQ(zeta=0.5), TWO, 10, seeds=range(3))
+    assert len(said) == 1
+
+
+def test_a_list_of_step_sizes_need_be_no_longer_than_the_log():
+    log = TWO.record(5)
+    assert dualq.train(dualq.QLearning([0.5] * 5), log, 100, discount=0.9).steps == 5
+    with pytest.raises(ModelError, match="given for 4 steps; 5 are to be taken"):
+        dualq.train(dualq.QLearning([0.5] * 4), log, 100, discount=0.9)
+
+
 def test_a_zeta_that_excludes_the_solution_is_warned_of():
     with pytest.warns(UserWarning, match=r"zeta is 0.5, but some pair is seen with probability 0.08571"):
         dualq.train(dualq.SPDQ(zeta=0.5), TWO, 10)
@@ -449,7 +462,7 @@ def test_a_zeta_that_excludes_the_solution_is_warned_of():
         (lambda: dualq.SPDQ(start=np.zeros(3)), "start is array"),
         (
             lambda: dualq.train(dualq.SPDQ(step_size=[1.0, 1.0], zeta=0.08), TWO, 3),
-            "given for 2 steps; step 2 has none",
+            "given for 2 steps; 3 are to be taken",
         ),
     ],
 )

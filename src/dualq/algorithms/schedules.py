@@ -81,3 +81,9 @@ def as_step_size(step_size: Any) -> StepSize | Listed:
         k = int(bad.argmax())
         raise ModelError(f"step size {k} is {values.flat[k]:g}; step sizes must be positive, one per step")
     return Listed(values)
+
+
+def check_length(step_size: Any, steps: int) -> None:
+    """Refuse a list of step sizes that ends before the run does."""
+    if isinstance(step_size, Listed) and step_size.values.size < steps:
+        raise ModelError(f"step sizes were given for {step_size.values.size} steps; {steps} are to be taken")
