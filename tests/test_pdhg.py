@@ -11,11 +11,11 @@ import dualq
 from dualq import problems, training
 from dualq.algorithms import pdhg
 from dualq.algorithms.pdhg import PDHG, Units, solve_pdhg
-from dualq.errors import ModelError
+from dualq.errors import LogError, ModelError
 from dualq.logs.counts import Counts
 from dualq.mdp import MDP
 from dualq.saddle.programs import solve_lp
-from dualq.streams import Simulated, UniformPairs
+from dualq.streams import Recorded, Simulated, UniformPairs
 
 CASES = {
     "two states": lambda: problems.two_state().mdp,
@@ -308,7 +308,7 @@ def test_training_stops_and_goes_on(tmp_path, monkeypatch):
     whole = dualq.train(algorithm, sim, 1500, **words)
     monkeypatch.setattr(training, "CHUNK", 13)
     for steps in (960, 1210, 1500):
-        part = dualq.train(algorithm, sim, steps, checkpoint=tmp_path / "run", every=77, **words)
+        part = dualq.train(algorithm, sim, steps, checkpoint=tmp_path / "run", every=311, **words)
     for name in ("Q", "V", "occupancy", "ratio"):
         np.testing.assert_array_equal(getattr(part.solution, name), getattr(whole.solution, name))
     assert part.solution.bounds == whole.solution.bounds
@@ -336,6 +336,12 @@ def test_it_learns_a_garnet_from_2000_transitions():
     assert np.median(errors) < 1.0
     losses = [(exact.V - policy_value(sim.mdp, found.solution.primal_policy.matrix)).max() for found in runs]
     assert np.median(losses) < 0.05
+
+
+def test_a_successor_that_the_model_does_not_list_is_refused():
+    mdp = MDP(np.eye(3)[:, None, :], np.zeros((3, 1)), 0.9)
+    with pytest.raises(LogError, match=r"row 1: \(1, 0\) led to 2, which the model does not list"):
+        run(PDHG(), mdp, Recorded([0, 1], [0, 0], [0.0, 0.0], [0, 2]), 2)
 
 
 @pytest.mark.parametrize("wrong", [{"every": 0}, {"iterations": 0}, {"every": 1.5}])

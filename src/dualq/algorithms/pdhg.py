@@ -5,27 +5,27 @@ Problem   the LP without Q, with K = E - alpha P, one row per pair:             
               D = { lambda >= 0,  sum lambda = B },   B = ||eta||_1 / (1 - alpha)
           Every occupancy has the mass B, so fixing it loses nothing. It takes the constants out of V: as K 1 = (1 -
           alpha) 1, grad_V = eta - K'lambda sums to zero on D, and a constant added to V moves all rows alike.
-Update    one step T of PDHG (Chambolle and Pock, 2011), with their diagonal preconditioner (2011b):
+Update    one step F of PDHG (Chambolle and Pock, 2011), with the diagonal preconditioner of Pock and Chambolle (2011):
               tau(s) = 1 / sum_row |K(row, s)|,  sigma(row) = 1 / sum_s |K(row, s)|,  omega the primal weight
               V+      = V - omega tau (eta - K'lambda)
               lambda+ = Pi_D [ lambda + sigma/omega (R - K (2 V+ - V)) ]        Pi_D in the norm that 1/sigma weighs
           around it, the reflected Halpern iteration (Lu and Yang, 2024), anchored at the last restart z_0:
-              z_{k+1} = k+1/(k+2) (2 T(z_k) - z_k) + 1/(k+2) z_0
+              z_{k+1} = (k+1)/(k+2) (2 F(z_k) - z_k) + 1/(k+2) z_0
           R - K V and eta - K'lambda are kept beside V and lambda: being linear, they cost no product of their own.
-Bounds    at every T(z) = (V, lambda), with d = max_a (R - K V), lo = min d, hi = max d (MacQueen, 1966):
-              T V + alpha/(1-alpha) lo  <=  V*  <=  T V + alpha/(1-alpha) hi,    T V = V + d
-          The right side is the Bellman update of V + c, c = hi/(1-alpha), the least constant that makes V feasible.
+Bounds    at every F(z) = (V, lambda), with d = max_a (R - K V), lo = min d, hi = max d (MacQueen, 1966):
+              T V + alpha/(1-alpha) lo  <=  V*  <=  T V + alpha/(1-alpha) hi,    T V = V + d the Bellman operator
+          The right side is T (V + c), c = hi/(1-alpha), the least constant that makes V feasible.
               upper = eta'(T V + alpha/(1-alpha) hi)
               lower = lambda'R + min_X (eta - K'lambda)'X,  X in the narrowest such box that some V so far has proven
-          The lower bound is weak duality: R - K V* <= 0 <= lambda, and V* is in the box. What rounding can add is
-          taken off. The true gap of the point is upper - lower.
+          The lower bound is weak duality: R - K V* <= 0 <= lambda, and V* is in the box. Both bounds leave room for
+          rounding. The true gap of the point is upper - lower.
 Polish    every so many steps the policy that is greedy in V is evaluated exactly (chains.py), and then the one that is
           greedy in the larger of its values and those of the last polish. So the policies get better in every state,
           and as in policy iteration they end at the best. A policy's values and its occupancy, which satisfies
           eta = K'lambda, are a point of the problem: PDHG goes on from there if that point's gap is smaller. Where
           news must travel far (queues, mazes), this is what makes the gap fall; where chains mix, it is a short cut at
           the end, like a crossover.
-Restart   z_0 <- T(z) when the gap fell to a fifth of that at the last restart; or to four fifths and no longer falls;
+Restart   z_0 <- F(z) when the gap fell to a fifth of that at the last restart; or to four fifths and no longer falls;
           or after 36% of all steps; or at a polished point. Then, with the moves dV, dlambda since the last restart,
               omega <- sqrt( omega |dV|_{1/tau} / |dlambda|_{1/sigma} )             where both have moved
 Stops     when the gap is at most the tolerance times the size of eta'V*: its absolute value, or how far it is above
@@ -45,11 +45,13 @@ On counts   `PDHG` counts rows as they come. Every `every` rows P and R are the 
           - bounds are those of the empirical problem: they say nothing of what the log does not show.
           - reading the answer between two multiples of `every` takes the steps for the rows since, on a copy.
 
-    paper       here        public
-    alpha       alpha       discount (of the model)
-    eta         eta         weights
-    lambda_a    lambda_     occupancy
-    E - alpha P             (rows of `Model`, E and P apart)
+    paper                here             public
+    alpha                alpha            discount (of the model)
+    eta                  eta              weights
+    lambda_a             lambda_          occupancy
+    ||eta||_1/(1-alpha)  mass (B above)
+    R + alpha P V - E V  r                (R - K V above)
+    grad_V L             g                (eta - K'lambda above)
 
 Units     rewards are moved and scaled from their range to [-1, 1], eta is divided by its sum; results are moved back.
           So nothing depends on the user's units, and V is small where values are large.
@@ -66,7 +68,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dualq.chains import solve_chain
-from dualq.errors import ModelError
+from dualq.errors import LogError, ModelError
 from dualq.kernels import kernel, unsigned
 from dualq.mdp import MDP
 from dualq.solution import Solution
@@ -96,7 +98,7 @@ class Model(NamedTuple):
     sigma: Array  # (pairs,)
     alpha: float
     mass: float  # B
-    unit: float  # rounding of one row's residual, relative to the size of its terms
+    unit: float  # rounding of a row's residual, and of a sum over all rows, relative to the size of their terms
 
     def residual(self, V: Array) -> Array:
         """R - K V."""
@@ -123,7 +125,7 @@ class Work(NamedTuple):
     """Where an iteration stands."""
 
     z: Point  # of the Halpern iteration; its lambda may be negative
-    step: Point  # T(z): what the bounds belong to
+    step: Point  # F(z): what the bounds belong to
     anchor: Point  # z_0
     middle: Array  # (S,) V* is within `half` of it in every state
     half: Array  # (1,)
@@ -239,7 +241,8 @@ def _model(counts: Array, ptr: Array, indices: Array, P: Array, R: Array, eta: A
     ptr = unsigned(np.ascontiguousarray(ptr, indices.dtype))
     tau, sigma = np.empty(eta.size), np.empty(R.size)
     _precondition(first, ptr, idx, P, alpha, tau, sigma)
-    unit = 0.5 * np.finfo(float).eps * (int(np.diff(ptr).max()) + 4)
+    # the worst case of a row, the usual one of n terms, sqrt n
+    unit = 0.5 * np.finfo(float).eps * (int(np.diff(ptr).max()) + 4 + np.sqrt(R.size))
     return Model(first, ptr, idx, P, R, eta, tau, sigma, alpha, float(eta.sum()) / (1.0 - alpha), unit)
 
 
@@ -429,7 +432,7 @@ def _bound(work, model):
     for i in range(lambda_.size):
         paid += lambda_[i] * model.R[i]
         terms = max(terms, abs(model.R[i]))
-    # r is known up to rounding, and so are lo and hi; sums over the states add theirs
+    # r is known up to rounding, and so are lo and hi
     rounding = model.unit * (terms + 2.0 * largest)
     half = (alpha * 0.5 * (hi - lo) + rounding) / (1.0 - alpha)
     if half < work.half[0]:
@@ -598,7 +601,11 @@ class PDHG:
         begin = 0
         while begin < rows.s.size:
             end = min(rows.s.size, begin + self.every - int(state.k[0]) % self.every)
-            _count(state, unsigned(problem.indptr), problem.indices, state.ends.shape[1], *(x[begin:end] for x in rows))
+            chunk = Rows(*(column[begin:end] for column in rows))
+            unknown = _count(state, unsigned(problem.indptr), problem.indices, *chunk)
+            if unknown >= 0:
+                s, a, _, s_next, _ = (column[unknown] for column in chunk)
+                raise LogError(f"row {k + begin + unknown}: ({s}, {a}) led to {s_next}, which the model does not list")
             if state.k[0] % self.every == 0:
                 self._round(state, problem)
             begin = end
@@ -678,16 +685,22 @@ def _empirical(state: State, problem: Problem) -> tuple[Model, Array]:
 
 
 @kernel
-def _count(state, indptr, indices, num_actions, s, a, r, s_next, ended):
-    """Count rows, in place."""
+def _count(state, indptr, indices, s, a, r, s_next, ended):
+    """Count rows, in place; the first whose successor is not listed, -1 if there is none."""
+    num_actions = state.ends.shape[1]
     for i in range(s.size):
-        state.reward_sum[s[i], a[i]] += r[i]
         if ended[i]:
             state.ends[s[i], a[i]] += 1
         else:
             pair = np.int64(s[i]) * num_actions + np.int64(a[i])
+            place = -1
             for j in range(indptr[pair], indptr[pair + 1]):
                 if indices[j] == s_next[i]:
-                    state.n[j] += 1
+                    place = np.int64(j)
                     break
+            if place < 0:
+                return i
+            state.n[place] += 1
+        state.reward_sum[s[i], a[i]] += r[i]
     state.k[0] += s.size
+    return -1
