@@ -242,6 +242,7 @@ def solving(quick, limit):
             reached = "" if gap <= 1e-6 else " (not reached)"
             row.append(f"{seconds:.2f} s, {iterations:,} steps, gap {gap:.0e}{reached}")
         rows.append(row)
+        print(row, file=sys.stderr, flush=True)
     text = (
         "CPU seconds on one thread until the gap is 1e-6 relative to eta'V*, and the gap proven. HiGHS stops by its "
         "own rule, at a tolerance of 1e-6, without crossover, on the primal program; the gap beside it is what its V "
