@@ -12,6 +12,7 @@ from dualq._version import __version__
 
 if TYPE_CHECKING:
     from dualq import errors, models, problems
+    from dualq.algorithms.pdhg import PDHG
     from dualq.algorithms.primal_dual import PrimalDual
     from dualq.algorithms.q_learning import QLearning, linear, visits
     from dualq.algorithms.schedules import constant, inverse_sqrt
@@ -38,6 +39,7 @@ _HOME = {
     "Labels": "dualq.labels",
     "Log": "dualq.logs.log",
     "MDP": "dualq.mdp",
+    "PDHG": "dualq.algorithms.pdhg",
     "Policy": "dualq.policy",
     "PrimalDual": "dualq.algorithms.primal_dual",
     "QLearning": "dualq.algorithms.q_learning",
@@ -60,6 +62,7 @@ _HOME = {
 
 __all__ = [
     "MDP",
+    "PDHG",
     "SPDQ",
     "SPDRL",
     "Labels",

@@ -115,7 +115,7 @@ def solve(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="dynamic (the default), mpi, krylov or lp.", show_default=False),
+        typer.Option(metavar="NAME", help="dynamic (the default), mpi, krylov, lp or pdhg.", show_default=False),
     ] = None,
     out: Out = None,
     as_json: Json = False,

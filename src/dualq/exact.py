@@ -2,7 +2,7 @@
 
 Which method is fastest was measured (benchmarks/exact.py): dynamic programming at every size, by modified policy
 iteration where the model mixes fast and by Krylov policy iteration where it does not. The paper's linear program is
-there as an independent second opinion, and for its duals.
+there as an independent second opinion, and for its duals; PDHG for its bounds on eta'V*, and to go on from an answer.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dualq.algorithms.dynamic import Result, krylov_policy_iteration, modified_policy_iteration, solve_dynamic
+from dualq.algorithms.pdhg import TOLERANCE, solve_pdhg
 from dualq.errors import ModelError
 from dualq.mdp import MDP
 from dualq.saddle.programs import solve_lp
@@ -24,7 +25,7 @@ DYNAMIC: dict[str, Callable[[MDP, float], Result]] = {
     "mpi": modified_policy_iteration,
     "krylov": krylov_policy_iteration,
 }
-METHODS = (*DYNAMIC, "lp")
+METHODS = (*DYNAMIC, "lp", "pdhg")
 
 
 def solve(
@@ -39,12 +40,13 @@ def solve(
 
     weights       eta, positive, one per state or one for all; reward_bound / |S| each if not given
     method        "dynamic" (the default: the faster of the next two), "mpi" (modified policy iteration), "krylov"
-                  (Krylov policy iteration), or "lp" for the paper's linear program
+                  (Krylov policy iteration), "lp" for the paper's linear program, or "pdhg" for the restarted
+                  primal-dual hybrid gradient, which has `solution.bounds` on eta'V*
     distribution  M (S, A), how often each pair is seen; ratio is then occupancy / M
     tolerance     |V - V*| asked for in every state, in the units of V. If not given: 1e-8, or 1e-8 of how far values
                   can differ where that is less, or as near as double precision allows. The linear program goes as far
-                  as HiGHS does. `solution.error_bound` says what was proven; a warning, where that is not what was
-                  asked for.
+                  as HiGHS does. For "pdhg" it is the gap between the bounds on eta'V*, relative; 1e-6 if not given.
+                  `solution.error_bound` says what was proven; a warning, where that is not what was asked for.
 
     Q, V and both policies come in the user's units. Q, occupancy and ratio are computed when they are first read.
     """
@@ -58,6 +60,8 @@ def solve(
         raise ModelError(f"tolerance is {tolerance!r}; it must be a positive number")
     if method == "lp":
         return solve_lp(mdp, weights, distribution)
+    if method == "pdhg":
+        return solve_pdhg(mdp, weights, TOLERANCE if tolerance is None else float(tolerance), distribution=distribution)
     paid = mdp.rewards[mdp.available]
     differences = float(np.ptp(paid)) / (1.0 - mdp.discount) or 1.0
     asked = 1e-8 * min(1.0, differences) if tolerance is None else float(tolerance)
