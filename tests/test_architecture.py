@@ -33,6 +33,7 @@ LAYERS = [
     "exact",
     "training",
     "models",
+    "experiments",
     "cli",
     "__main__",
 ]
