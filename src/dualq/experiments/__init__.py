@@ -19,7 +19,7 @@ Every experiment is a module of one shape:
 The tidy table has the columns
 
     panel, curve, metric      words
-    x                         the step, or what the experiment's plot has on its axis (`bounds`: epsilon)
+    x                         the step: how many transitions were used
     median, low, high         over the seeds: the median and the quartiles
     mean                      over the seeds
     seeds                     how many
@@ -52,9 +52,10 @@ steps taken is null, and so is the side of an interval that was not. Keys by exp
               CURVE = SPD-Q | Q-learning | optimal, T = 1000, 2000, 5000
     drift     q_error/CURVE/T and dual_value_loss/CURVE/T
     rates     slope/METRIC/CURVE (log-log, over the last two decades), METRIC/CURVE/T
-    bounds    steps/WHAT/eps=E                                    WHAT = theorem 1 printed | theorem 1 corrected |
-              gap measured | theorem 2 printed | ... | dual value loss measured | ...
-    ablation  q_error/PANEL/CURVE/100000, dual_policy_error/PANEL/CURVE/100000
+    bounds    steps/WHAT/eta=H/eps=E                              WHAT = theorem 1 printed | theorem 2 corrected | ... |
+              METRIC measured (a share of 0.9 of the seeds stays below E);
+              METRIC measured/eta=H/T, METRIC printed/eta=H/T, METRIC corrected/eta=H/T: the 0.9 quantile, the bounds
+    ablation  q_error/PANEL/CURVE/T, dual_policy_error/PANEL/CURVE/T
     efficiency   value_loss/PROBLEM/METHOD/N and q_error/PROBLEM/METHOD/N, N transitions
 """
 

@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -121,7 +122,9 @@ def trained(
 
 def source_words(source: Simulator, sampling: str = "trajectory") -> str:
     """A digest of all that the rows of a simulator depend on."""
-    return task_of(source, sampling).identity
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of pairs that are never seen; said again when it is run
+        return task_of(source, sampling).identity
 
 
 def decades(first: int, last: int, per_decade: int = 8) -> list[int]:

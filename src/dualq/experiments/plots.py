@@ -17,6 +17,7 @@ COLOURS = ("#000000", "#1b4f9c", "#c4501b", "#6a9a2d", "#8a63b8", "#c99a1e", "#8
 DASHES = ([1, 0], [6, 3], [2, 2], [9, 3, 2, 3], [4, 2], [12, 3], [1, 3], [6, 2, 1, 2, 1, 2])
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "stroke")
 PANEL = {"width": 330, "height": 250}
+STEP = "step (one transition each)"
 POINTS = 8  # per curve, about
 SCALE = 1.6  # of the PNG: 115 dots per inch where the SVG has 72
 
@@ -49,7 +50,7 @@ def over_steps(
     title: str,
     axes: Mapping[str, str],
     *,
-    x: str = "step (one transition each)",
+    x: str = STEP,
     zero: bool = False,
     points: str = "median",
     columns: int | None = None,
@@ -71,10 +72,13 @@ def over_steps(
             part = [row for row in rows if row["metric"] == metric and row["panel"] == panel]
             charts.append(_panel(alt, part, panel, axes[metric], x, zero, points, curves))
     grid: Any = alt.concat(*charts, columns=columns or max(len(charts), 1), spacing=28)
+    return finished(grid, title, _caption(rows, points) + (f" {subtitle}" if subtitle else ""))
+
+
+def _caption(rows: Sequence[Mapping[str, Any]], points: str) -> str:
     seeds = max(row["seeds"] for row in rows)
     where = "points: means" if points == "mean" else "points: to tell the lines apart"
-    text = f"Line: median of {seeds} seeds; band: quartiles; {where}." + (f" {subtitle}" if subtitle else "")
-    return finished(grid, title, text)
+    return f"Line: median of {seeds} seeds; band: quartiles; {where}."
 
 
 def finished(chart: Any, title: str, subtitle: str) -> Any:
@@ -92,9 +96,9 @@ def finished(chart: Any, title: str, subtitle: str) -> Any:
     return chart.configure_view(stroke="#bbbbbb")
 
 
-def scales(alt: Any, curves: Sequence[str], title: str = "") -> dict[str, Any]:
+def scales(alt: Any, curves: Sequence[str], columns: int = 4) -> dict[str, Any]:
     """Colour, dashes and shape of every curve, with one legend for the three."""
-    legend = alt.Legend(title=title or None, orient="bottom", direction="horizontal", columns=4)
+    legend = alt.Legend(title=None, orient="bottom", direction="horizontal", columns=columns)
     n = len(curves)
     return {
         "color": alt.Color("curve:N", scale=alt.Scale(domain=curves, range=list(COLOURS[:n])), legend=legend),
@@ -127,6 +131,7 @@ def _panel(
     zero: bool,
     points: str,
     curves: Sequence[str],
+    legend_columns: int = 4,
 ) -> Any:
     """One panel: bands, lines, points."""
     shown = [dict(row) for row in rows if zero or row["median"] > 0.0]
@@ -134,7 +139,7 @@ def _panel(
         least = min((row["low"] for row in shown if row["low"] > 0.0), default=1.0)
         for row in shown:
             row["low"] = max(row["low"], min(least, row["median"]))
-    how = scales(alt, curves)
+    how = scales(alt, curves, legend_columns)
     field, scale, axis = log_axis(alt, "x:Q", x_title, [row["x"] for row in shown])
     x = alt.X(field, scale=scale, axis=axis)
     if zero:
@@ -151,11 +156,7 @@ def _panel(
     )
     dots = alt.Chart(alt.Data(values=_some(shown))).mark_point(size=42, filled=True, opacity=1.0)
     dot = dots.encode(x=x, y=alt.Y(f"{points}:Q", scale=y_scale, axis=y_axis), color=how["color"], shape=how["shape"])
-    return (
-        alt.layer(band, line, dot).properties(title=panel, **PANEL)
-        if panel
-        else alt.layer(band, line, dot).properties(**PANEL)
-    )
+    return alt.layer(band, line, dot).properties(**PANEL, **({"title": panel} if panel else {}))
 
 
 def _some(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -172,3 +173,31 @@ def _folded(text: str, width: int = 110) -> list[str]:
     import textwrap
 
     return textwrap.wrap(text, width)
+
+
+def by_panel(rows: Sequence[Mapping[str, Any]], title: str, axes: Mapping[str, str], *, columns: int) -> Any:
+    """Panels of which each has one metric; the curves have the same names in all."""
+    import altair as alt
+
+    curves = list(dict.fromkeys(row["curve"] for row in rows))
+    charts = []
+    for panel in dict.fromkeys(row["panel"] for row in rows):
+        part = [row for row in rows if row["panel"] == panel]
+        charts.append(_panel(alt, part, panel, axes[part[0]["metric"]], STEP, False, "median", curves))
+    return finished(alt.concat(*charts, columns=columns, spacing=28), title, _caption(rows, "median"))
+
+
+def own_legends(
+    rows: Sequence[Mapping[str, Any]], title: str, metric: str, y_title: str, *, columns: int, zero: bool = False
+) -> Any:
+    """Panels with different curves: a legend under each."""
+    import altair as alt
+
+    charts = []
+    for panel in dict.fromkeys(row["panel"] for row in rows):
+        part = [row for row in rows if row["metric"] == metric and row["panel"] == panel]
+        curves = list(dict.fromkeys(row["curve"] for row in part))
+        charts.append(_panel(alt, part, panel, y_title, STEP, zero, "median", curves, legend_columns=2))
+    grid: Any = alt.concat(*charts, columns=columns, spacing=28)
+    grid = grid.resolve_scale(color="independent", shape="independent", strokeDash="independent")
+    return finished(grid, title, _caption(rows, "median"))
