@@ -56,7 +56,7 @@ steps taken is null, and so is the side of an interval that was not. Keys by exp
               METRIC measured (a share of 0.9 of the seeds stays below E);
               METRIC measured/eta=H/T, METRIC printed/eta=H/T, METRIC corrected/eta=H/T: the 0.9 quantile, the bounds
     ablation  q_error/PANEL/CURVE/T, dual_policy_error/PANEL/CURVE/T
-    efficiency   value_loss/PROBLEM/METHOD/N and q_error/PROBLEM/METHOD/N, N transitions
+    efficiency   value_loss/PROBLEM/METHOD/N (of the worst state), mean_loss/..., q_error/..., N transitions
 """
 
 from __future__ import annotations

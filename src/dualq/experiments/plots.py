@@ -54,15 +54,21 @@ def over_steps(
     zero: bool = False,
     points: str = "median",
     columns: int | None = None,
-    subtitle: str | None = None,
+    least: float | None = None,
+    subtitle: str = "",
 ) -> Any:
     """Panels side by side: one per panel of the table and metric in `axes`, {metric: words of its axis}.
 
     zero     a linear axis from zero; else logarithmic, without what is not positive
     points   which column the points show; lines are medians, bands go from quartile to quartile
+    least    where the axis is logarithmic: what is less, zero above all, is drawn as this
     """
     import altair as alt
 
+    text = f"{_caption(rows, points)} {subtitle}"
+    if least is not None:
+        rows = [{**row, **{side: max(row[side], least) for side in ("low", "median", "high")}} for row in rows]
+        text = f"{text} What is below {least:g} is drawn as {least:g}."
     metrics = [metric for metric in axes if any(row["metric"] == metric for row in rows)]
     curves = list(dict.fromkeys(row["curve"] for row in rows))
     panels = list(dict.fromkeys(row["panel"] for row in rows))
@@ -72,7 +78,7 @@ def over_steps(
             part = [row for row in rows if row["metric"] == metric and row["panel"] == panel]
             charts.append(_panel(alt, part, panel, axes[metric], x, zero, points, curves))
     grid: Any = alt.concat(*charts, columns=columns or max(len(charts), 1), spacing=28)
-    return finished(grid, title, _caption(rows, points) + (f" {subtitle}" if subtitle else ""))
+    return finished(grid, title, text)
 
 
 def _caption(rows: Sequence[Mapping[str, Any]], points: str) -> str:
