@@ -36,6 +36,7 @@ LAYERS = [
     "metrics",
     "training",
     "models",
+    "experiments",
     "cli",
     "__main__",
 ]

@@ -369,6 +369,57 @@ def _print_simulated(facts: dict[str, Any]) -> None:
     _print_files(console, facts["files"])
 
 
+# ---- reproduce
+
+
+@app.command(short_help="Measure whether the paper's claims hold, figure by figure.")
+def reproduce(
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder for the tables, plots and summary.json.", show_default=False)
+    ],
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]...",
+            help="fig1 to fig4, drift, bounds, ablation, efficiency, rates; or all (the default), which leaves out "
+            "rates, the longest.",
+            show_default=False,
+        ),
+    ] = None,
+    seeds: Annotated[int, typer.Option(metavar="N", help="Runs of each curve: the seeds 0 to N - 1.")] = 50,
+    as_json: Json = False,
+) -> None:
+    """Measure whether the paper's claims hold: a table, a plot and a verdict for each, by simulation.
+
+    A run that is stopped goes on where it stood when the same command is given again. The same seeds give the same
+    files, stopped or not.
+    """
+    with _working("Loading"):
+        from dualq.experiments.runner import reproduce as run_all
+    asked, terminal = names or ["all"], sys.stderr.isatty()
+    said = None if as_json else _print_verdict
+    try:
+        summary = run_all(asked, out, seeds, progress=terminal, said=said)
+    except KeyboardInterrupt:
+        command = f"dualq reproduce {' '.join(asked)} --seeds {seeds} --out {out}"
+        print(f"dualq: what is finished is kept in {out}; to go on: {command}", file=sys.stderr)
+        raise
+    if as_json:
+        _print_json(summary)
+    else:
+        _console().print(f"Written: {out / 'summary.json'} and the tables and plots beside it", soft_wrap=True)
+
+
+def _print_verdict(name: str, entry: dict[str, Any]) -> None:
+    console = _console()
+    console.print(f"{name}: {entry['verdict']}", style="bold", markup=False)
+    console.print(entry["claim"], markup=False, soft_wrap=True)
+    for check in entry["checks"]:
+        answer = "yes" if check["holds"] else "no "
+        console.print(f"  {answer}  {check['claim']} ({check['because']})", markup=False, soft_wrap=True)
+    console.print()
+
+
 # ---- what the commands share
 
 
