@@ -25,8 +25,10 @@ from naive import dense_transitions
 from scipy.optimize import linprog
 from scipy.stats import binom
 from test_saddle_theory import Naive, chain_of
+from typer.testing import CliRunner
 
 import dualq
+from dualq.cli import app
 from dualq.experiments import NAMES
 from dualq.experiments.curves import median_interval
 from dualq.experiments.verdicts import below, judged
@@ -981,11 +983,14 @@ def test_every_file_function_and_test_exists():
 
 def test_every_command_exists():
     commands = [word for word in CITED.findall(page()) if word.startswith("uv run")]
-    assert commands
+    help_text = CliRunner().invoke(app, ["reproduce", "--help"]).output
+    assert len(commands) >= 10
     for command in commands:
         words = [word for word in command.split() if word != "--all-extras"]
         if words[2:4] == ["dualq", "reproduce"]:
             assert words[4] in (*NAMES, "all"), command
+            assert "--out" in words, command
+            assert all(word in help_text for word in words[5:] if word.startswith("--")), command
         else:
             assert words[2] in ("pytest", "python"), command
             assert (ROOT / words[3].partition("::")[0]).exists(), command
