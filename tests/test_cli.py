@@ -346,7 +346,7 @@ def test_help_names_every_command_and_no_arguments_mean_help(capsys):
     assert cli.run(["--help"]) == 0
     help_text = capsys.readouterr().out
     commands = help_text[help_text.index("Commands:") :].splitlines()[1:]
-    assert {line.split()[0] for line in commands if line.strip()} == {"solve", "learn", "simulate"}
+    assert {line.split()[0] for line in commands if line.strip()} == {"solve", "learn", "simulate", "reproduce"}
     assert "..." not in "".join(commands)  # no short help is cut
     assert cli.run([]) == 0
     assert capsys.readouterr().out == help_text
