@@ -317,7 +317,7 @@ def test_the_committed_tables_and_summary_agree():
     for name, entry in summary["experiments"].items():
         assert entry["verdict"] == judged(check["holds"] for check in entry["checks"])
         assert all(check["claim"] in entry["sentence"] for check in entry["checks"])
-        assert (COMMITTED / f"{name}.png").exists()
+        assert (COMMITTED / f"{name}.svg").exists()
         rows = table(COMMITTED / f"{name}.csv")
         assert {int(row["seeds"]) for row in rows.values()} == {summary["seeds"]}
         for (panel, curve, metric, x), row in rows.items():

@@ -15,7 +15,7 @@ could tune it as well.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from dualq.exact import solve
 from dualq.logs.counts import Counts
 from dualq.policy import Policy
 from dualq.rows import Recorded, Rows
+from dualq.solution import Solution
 from dualq.training import Task, train
 
 Array = np.ndarray
@@ -120,3 +121,19 @@ METHODS: dict[str, Mapping[str, Method]] = {
     "PDHG": {"": pdhg},
     "plug-in": {"": plug_in},
 }
+
+
+def measured(method: str, task: Task, exact: Solution, sizes: Sequence[int], seed: int) -> dict[str, Array]:
+    """What each setting of a method loses after each number of rows, and its Q error: "metric setting" -> (sizes,)."""
+    rows, mdp = rows_of(task, seed, sizes[-1]), task.mdp
+    found: dict[str, Array] = {"step": np.array(sizes)}
+    for setting, how in METHODS[method].items():
+        answers = [how(task, rows, N, seed) for N in sizes]
+        # Rounding can put an exact policy's value above the best.
+        losses = [np.maximum(exact.V - policy.value(mdp), 0.0) for _, policy in answers]
+        found[f"value_loss {setting}"] = np.array([loss.max() for loss in losses])
+        found[f"mean_loss {setting}"] = np.array([loss.mean() for loss in losses])
+        errors = [np.abs(np.where(mdp.available, Q - exact.Q, 0.0)) for Q, _ in answers if Q is not None]
+        if errors:
+            found[f"q_error {setting}"] = np.array([error.max(axis=0).sum() for error in errors])
+    return found
