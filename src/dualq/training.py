@@ -112,8 +112,8 @@ def train(
         raise ModelError(f"reward_range is for an environment; {type(source).__name__} has its own")
     else:
         task = source if isinstance(source, Task) else task_of(source, sampling, discount)
-    most = min(steps, len(source)) if isinstance(source, Log) else steps
-    check_length(algorithm.step_size, most)
+    if hasattr(algorithm, "step_size"):  # PDHG finds its own
+        check_length(algorithm.step_size, min(steps, len(source)) if isinstance(source, Log) else steps)
     zeta = checked_zeta(algorithm, task)
     with _interrupts() as interrupted:
         if seeds is None:
