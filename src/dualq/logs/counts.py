@@ -22,6 +22,7 @@ Three things that a log leaves open, and how `mdp` closes them:
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -248,6 +249,15 @@ class Counts:
         """(S, A) sums over the entries of each pair, of n, reward_sum, a cost's sums, ..."""
         S, A = self.shape
         return np.bincount(self.s.astype(np.int64) * A + self.a, weights, S * A).reshape(S, A)
+
+
+def digest(counts: Counts) -> str:
+    """A SHA-256 of labels, keys, counts and the range of rewards; sums differ in their last digits between engines."""
+    words = f"{list(counts.states)!r} {list(counts.actions)!r} {counts.reward_range!r}"
+    found = hashlib.sha256(words.encode())
+    for column in (counts.s, counts.a, counts.s_next, counts.ended, counts.n):
+        found.update(np.ascontiguousarray(column).data)
+    return found.hexdigest()
 
 
 def check_rows(

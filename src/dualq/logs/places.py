@@ -7,7 +7,8 @@ are in the order of the first, then the second, ... So the same log has the same
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 MOST = 1_000_000  # states
+DENSE = 1 << 16  # numbers for which a table of places is always worth its room
 
 
 class Coder:
@@ -76,15 +78,29 @@ class Coder:
 
     def find(self, values: Sequence[Any]) -> Array:
         """The places of other rows' labels, column by column; -1 for what is not among the labels."""
-        return self._places_of_known([_codes(part, column) for part, column in zip(self.parts, values, strict=True)])
-
-    def _places_of_known(self, codes: list[Array]) -> Array:
+        codes = [find(column) for find, column in zip(self._finders, values, strict=True)]
+        if len(codes) == 1:
+            return codes[0]  # every value of the one column is a label
         keys = self._keys(codes)
-        if self.keys.size == 0:
-            return np.full(keys.size, -1, np.int32)
-        places = np.minimum(np.searchsorted(self.keys, keys), self.keys.size - 1).astype(np.int32)
+        if self._table is not None:
+            return np.take(self._table, keys)  # the last place, for the key -1, is -1
+        places = np.minimum(np.searchsorted(self.keys, keys), max(self.keys.size - 1, 0)).astype(np.int32)
         places[self.keys[places] != keys] = -1
         return places
+
+    @cached_property
+    def _finders(self) -> list[Callable[[Any], Array]]:
+        return [_finder(part) for part in self.parts]
+
+    @cached_property
+    def _table(self) -> Array | None:
+        """The place of every key, where there are not too many keys."""
+        size = int(np.prod([max(len(part), 1) for part in self.parts], dtype=float))
+        if size > max(8 * self.keys.size, DENSE) or self.keys.size == 0:
+            return None
+        table = np.full(size + 1, -1, np.int32)
+        table[self.keys] = np.arange(self.keys.size)
+        return table
 
 
 def too_many(name: str, columns: Sequence[str], count: int) -> str:
@@ -130,14 +146,29 @@ def _alike(name: str, column: str, values: Sequence[pa.ChunkedArray]) -> list[pa
     return [part if part.type == common else part.cast(common) for part in values]
 
 
-def _codes(part: list[Any], values: Any) -> Array:
-    """The places of values among distinct sorted ones; -1 where there is none."""
+def _finder(part: list[Any]) -> Callable[[Any], Array]:
+    """A function from a column to the places of its values among distinct sorted ones; -1 where there is none."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     known = pa.array(part)
-    found = pc.index_in(values.cast(known.type), known)  # pyright: ignore[reportAttributeAccessIssue]
-    return found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    if pa.types.is_integer(known.type) and part and part[-1] - part[0] < max(8 * len(part), DENSE):
+        first = part[0]
+        table = np.full(part[-1] - first + 3, -1, np.int32)  # room for what is too small or too large
+        table[np.array(part) - first + 1] = np.arange(len(part))
+
+        def look_up(values: Any) -> Array:
+            values = values.fill_null(first - 1) if values.null_count else values
+            numbers = values.cast(pa.int64()).to_numpy(zero_copy_only=False)
+            return np.take(table, numbers - (first - 1), mode="clip")
+
+        return look_up
+
+    def search(values: Any) -> Array:
+        found = pc.index_in(values.cast(known.type), known)  # pyright: ignore[reportAttributeAccessIssue]
+        return found.fill_null(-1).to_numpy(zero_copy_only=False)
+
+    return search
 
 
 def _in_words(part: list[Any], bins: Bins | None) -> list[Any]:

@@ -271,11 +271,91 @@ class Questions:
         places = table.group_by([*self.e, "t"]).agg(rows=table.count())
         return places.filter(places.rows > 1).count()
 
+    # ---- order
+
+    def restarts(self) -> bool:
+        """Whether time counts the steps of each episode, rather than days that all of them share."""
+        if not self.e:
+            return False
+        table = self.columns()
+        sizes = table.aggregate(**{name: table[name].nunique() for name in (*self.e, "t")}).to_pyarrow().to_pylist()[0]
+        return max(sizes[e] for e in self.e) > sizes["t"]
+
+    def in_order(self, order: list[str]) -> bool:
+        """Whether the rows as they stand are sorted by these columns."""
+        import ibis
+
+        table = self.columns().select(*order)
+        before = table.mutate(**{f"before_{name}": table[name].lag() for name in order})
+        falls: Any = ibis.literal(False)
+        for name in reversed(order):  # less than the row before, by the first column that differs
+            now, then = before[name], before[f"before_{name}"]
+            falls = (now < then) | ((now == then) & falls)
+        return not before.filter(falls.fill_null(False)).limit(1).count().to_pyarrow().as_py()
+
+    def jumps(self) -> Any:
+        """How many rows have a next_state that is not the state of the following row of their episode."""
+        import ibis
+
+        table = self.columns()
+        table = table.mutate(over=self._over_here(table))
+        after = {f"after_{s}": self._over(table[s].lead(), table) for s in self.s}
+        table = table.mutate(**after)
+        differs: Any = ibis.literal(False)
+        for s, n in zip(self.s, self.n, strict=True):
+            differs = differs | (table[f"after_{s}"] != table[n])
+        return table.filter(~table.over & differs.fill_null(False)).count()
+
+    # ---- periods
+
+    def span(self, column: str) -> Any:
+        """The least and the greatest of a clock."""
+        table = self.columns()
+        value = seconds(table[column])
+        return table.aggregate(low=value.min(), high=value.max())
+
+    def by_period(self, column: str, low: float, high: float, periods: int, centre: float) -> Any:
+        """The counts of each period of equal length, with sums of powers of the reward less its mean."""
+        table = self.rows()
+        place = ((seconds(table[column]) - low) / (high - low) * periods).floor().cast("int64")
+        table = table.mutate(period=(place < periods).ifelse(place, periods - 1), x=table.r - centre)
+        keys = ["period", *self.s, *self.a, *self.n, *(["ended"] if "ended" in table.columns else [])]
+        x = table.x
+        sums = {"x1": x.sum(), "x2": (x * x).sum(), "x3": (x * x * x).sum(), "x4": (x * x * x * x).sum()}
+        return table.group_by(keys).agg(n=table.count(), **sums)
+
+    def by_previous(self) -> Any:
+        """How often each (previous state, s, a, s') occurs, where the previous row led to this one."""
+        import ibis
+
+        table = self.rows()
+        table = table.mutate(over=self._over_here(table))
+        before = {"before_over": self._over(table.over.lag(), table)}
+        before |= {f"p{i}": self._over(table[s].lag(), table) for i, s in enumerate(self.s)}
+        if self.schema.next_state:
+            before |= {f"led{i}": self._over(table[n].lag(), table) for i, n in enumerate(self.n)}
+        table = table.mutate(**before)
+        linked: Any = ~table.before_over.fill_null(True)
+        for i, s in enumerate(self.s):
+            linked = linked & table[f"p{i}"].notnull()
+            if self.schema.next_state:
+                linked = linked & (table[f"led{i}"] == table[s]).fill_null(False)
+        if "ended" not in table.columns:
+            table = table.mutate(ended=ibis.literal(False))
+        going: Any = table.ended
+        for_all: Any = ibis.literal(True)
+        for n in self.n:
+            for_all = for_all & table[n].notnull()
+        table = table.filter(linked & (going | for_all))
+        previous = [f"p{i}" for i in range(len(self.s))]
+        return table.group_by([*previous, *self.s, *self.a, *self.n, "ended"]).agg(n=table.count())
+
     # ---- the beginnings of episodes
 
     def placed(self) -> Questions:
         """With an order, which the rows themselves give where there is no time."""
-        return self if self.schema.time is not None else replace(self, schema=replace(self.schema, time=ROW))
+        placed = self.schema.time is not None or not self.ordered
+        return self if placed else replace(self, schema=replace(self.schema, time=ROW))
 
     @property
     def can_begin(self) -> bool:
@@ -291,8 +371,19 @@ class Questions:
         table = table.mutate(over=over)
         before = placed._over(table.over.lag(), table)
         table = table.mutate(first=before.fill_null(True))
-        table = table.filter(table.first)
+        table = table.filter(table.first, *(table[s].notnull() for s in self.s))
         return table.group_by(self.s).agg(n=table.count())
+
+
+def seconds(value: Any) -> Any:
+    """A time as a number: itself, or the seconds of a date."""
+    if value.type().is_string():
+        value = value.cast("timestamp")
+    if value.type().is_date():
+        value = value.cast("timestamp")
+    if value.type().is_timestamp():
+        return value.epoch_seconds().cast("float64")
+    return value.cast("float64")
 
 
 def number(value: Any) -> Any:

@@ -224,7 +224,8 @@ def _kept(schema: pa.Schema) -> dict[str, Any]:
     columns = {part: tuple(names) for part, names in kept.get("columns", {}).items()}
     columns |= {"reward": ("reward",), "time": ("time",)}
     columns |= {"terminal": ("ended",)} if "ended" in schema.names else {}
-    return {**columns, "reward_range": kept.get("reward_range"), "source": kept.get("source")}
+    more = ("reward_range", "source", "costs", "cost_ranges")
+    return {**columns, **{word: kept[word] for word in more if word in kept}}
 
 
 def _csv(files: list[str], name: str, table: str | None, delimiter: str | None) -> Source:

@@ -28,11 +28,13 @@ import numpy as np
 
 from dualq.errors import LogError, ModelError
 from dualq.labels import Labels
-from dualq.logs.counts import Counts
+from dualq.logs.counts import Counts, digest
+from dualq.logs.coverage import Change, Coverage, coverage_of_table, markov_test_of_table
 from dualq.logs.places import MOST, Coder, too_many
 from dualq.logs.queries import LARGEST, Condition, Questions, check_types, number
 from dualq.logs.schema import Bins, Schema, checked_bins, schema_of
 from dualq.logs.sources import FILE, NUMBER, Source, open_source, reading
+from dualq.logs.stream import TableStream
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,7 +57,7 @@ def read_log(
     time: Any = None,
     terminal: Any = None,
     truncated: Any = None,
-    costs: Any = (),
+    costs: Any = None,
     bins: Mapping[str, Any] | None = None,
     reward_range: tuple[float, float] | None = None,
     cost_ranges: Mapping[str, tuple[float, float]] | None = None,
@@ -89,7 +91,7 @@ def read_log(
         "time": time,
         "terminal": terminal,
         "truncated": truncated,
-        "costs": costs,
+        "costs": opened.kept.get("costs", ()) if costs is None else costs,
     }
     schema = schema_of(opened.name, opened.table.columns, given, opened.kept)
     if schema.time == "row" and not opened.ordered:
@@ -103,7 +105,7 @@ def read_log(
         schema,
         made,
         None if reward_range is None else _range(opened.name, "reward", reward_range),
-        _cost_ranges(opened.name, schema, cost_ranges or {}),
+        _cost_ranges(opened, schema, cost_ranges),
         skip_bad,
         opened.ordered,
     )
@@ -125,12 +127,15 @@ def _range(name: str, what: str, given: Any) -> tuple[float, float]:
     return low, high
 
 
-def _cost_ranges(name: str, schema: Schema, given: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+def _cost_ranges(opened: Source, schema: Schema, given: Mapping[str, Any] | None) -> dict[str, tuple[float, float]]:
+    if given is None:
+        kept = opened.kept.get("cost_ranges", {})
+        given = {cost: pair for cost, pair in kept.items() if cost in schema.costs}
     for cost in given:
         if cost not in schema.costs:
             known = ", ".join(schema.costs) or "none"
-            raise LogError(f"{name}: a range is given for {cost!r}, which is no cost; the costs are {known}")
-    return {cost: _range(name, cost, pair) for cost, pair in given.items()}
+            raise LogError(f"{opened.name}: a range is given for {cost!r}, which is no cost; the costs are {known}")
+    return {cost: _range(opened.name, cost, pair) for cost, pair in given.items()}
 
 
 def _quantiles(opened: Source, column: str, levels: list[float]) -> list[float]:
@@ -232,6 +237,58 @@ class TableLog:
     @cached_property
     def _counted(self) -> _Counted:
         return _count(self)
+
+    # ---- rows and episodes
+
+    def stream(self) -> TableStream:
+        """The rows in time order, a chunk at a time, in bounded memory."""
+        return TableStream(self)
+
+    @property
+    def coders(self) -> tuple[Coder, Coder]:
+        """Of the states and of the actions: from the columns of the table to places."""
+        return self._counted.states, self._counted.actions
+
+    @property
+    def has_episodes(self) -> bool:
+        """Whether the log says where episodes begin."""
+        return self.questions.can_begin
+
+    def starts(self) -> Array:
+        """(S,) how often each state is the first of an episode."""
+        return self._starts
+
+    @cached_property
+    def _starts(self) -> Array:
+        if not self.has_episodes:
+            raise LogError(
+                f"{self.opened.name}: the log does not say where episodes begin; give episode=... and time=..."
+            )
+        q = self.questions
+        with progress(self, "looking for first states in"), reading(self.opened.name):
+            found = q.first_states().to_pyarrow()
+        places = self._counted.states.find([found[s].combine_chunks() for s in q.s])
+        return np.bincount(places[places >= 0], found["n"].to_numpy()[places >= 0], len(self.states)).astype(np.int64)
+
+    # ---- what it cannot tell
+
+    def coverage(self, level: float = 0.01) -> Coverage:
+        """What the log can tell and what it cannot: support, drift, what is missing; computed once for each level."""
+        if level not in self._coverages:
+            self._coverages[level] = coverage_of_table(self, level)
+        return self._coverages[level]
+
+    @cached_property
+    def _coverages(self) -> dict[float, Coverage]:
+        return {}
+
+    def markov_test(self, level: float = 0.01) -> Change:
+        """Does the state before help to predict the next? If so, the state misses something."""
+        return markov_test_of_table(self, level)
+
+    def digest(self) -> str:
+        """A SHA-256 of the counts: other logs have others, and the order of the rows plays no part."""
+        return digest(self.counts())
 
 
 class _Counted:
@@ -355,13 +412,21 @@ def _some_bad(groups: pa.Table, q: Questions) -> bool:
     return False
 
 
-def _repeats(log: TableLog, rows: int) -> bool:
+def _repeats(log: TableLog, rows: int, at_once: bool = True) -> bool:
     """Whether some time repeats in a log that has next states; looked for at once unless the log is long."""
     q = log.questions
-    if not (q.schema.next_state and q.schema.episode and q.schema.time not in (None, "row")) or rows > CHECKED_ROWS:
+    if not (q.schema.next_state and q.schema.episode and q.schema.time not in (None, "row")):
+        return False
+    if at_once != (rows <= CHECKED_ROWS):
         return False
     with reading(log.opened.name):
         return bool(q.repeated().to_pyarrow().as_py())
+
+
+def check_repeats(log: TableLog) -> None:
+    """A LogError where some time repeats in a long log with next states: its counts were made without looking."""
+    if _repeats(log, len(log), at_once=False):
+        _stop_at_the_first(replace(log, questions=replace(log.questions, repeats=True)))
 
 
 # ---- bad rows
