@@ -21,7 +21,7 @@ import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -29,10 +29,6 @@ from dualq.errors import LogError
 from dualq.labels import Labels
 from dualq.logs.change import Outcome, alike_counts, alike_means
 from dualq.logs.counts import Counts
-
-if TYPE_CHECKING:
-    from dualq.logs.log import Log
-    from dualq.logs.tables import TableLog
 
 Array = np.ndarray
 
@@ -133,7 +129,7 @@ class Coverage:
         notes = [change.words for change in self.drift.values() if change.found and change.what == "behaviour"]
         if self.dropped:
             notes.append(
-                f"{self.dropped:,} rows have no successor (the last of an unfinished episode) and were dropped"
+                f"{self.dropped:,} rows have no successor (an episode was cut off or goes on) and were dropped"
             )
         if self.skipped:
             notes.append(f"{self.skipped:,} bad rows were set aside")
@@ -141,9 +137,7 @@ class Coverage:
             notes.append(f"{self.jumps:,} rows have a next state that is not the state of the following row")
         if self.never_left:
             few = ", ".join(map(repr, self.never_left[:3])) + (", ..." if len(self.never_left) > 3 else "")
-            notes.append(
-                f"{len(self.never_left):,} states are reached and never left ({few}): what follows is not known"
-            )
+            notes.append(f"{len(self.never_left):,} states are reached and never left ({few})")
         return notes
 
     def summary(self) -> dict[str, Any]:
@@ -175,7 +169,7 @@ class Coverage:
         lines = [
             f"{self.rows:,} rows, {S:,} states, {A:,} actions",
             f"{pairs:,} of {S * A:,} pairs of state and action occur, {self.thin:,} of them in fewer than {THIN} rows",
-            f"worth {self.effective_size:,.0f} rows spread evenly over them; the rarest has {self.zeta:.2g} of the rows",
+            f"worth {self.effective_size:,.0f} rows spread evenly over them; the rarest has {self.zeta:.2g} of all",
             *(f"note: {note}" for note in self.notes),
             *(f"warning: {warning}" for warning in self.warnings),
         ]
@@ -228,10 +222,8 @@ def _words(what: str, outcome: Outcome, found: bool, period: tuple[str, str] | N
     if what == "behaviour":
         return f"actions were chosen otherwise {when} ({sure}); that is fine, the log still describes one system"
     if what == "dynamics":
-        return (
-            f"the same action led elsewhere {when} ({sure}): the system changed; learn from the part that still holds"
-        )
-    return f"the same step paid otherwise {when} ({sure}): rewards changed; learn from the part that still holds"
+        return f"the same action led elsewhere {when} ({sure}): the system changed; learn from the part that holds"
+    return f"the same step paid otherwise {when} ({sure}): rewards changed; learn from the part that holds"
 
 
 def markov_change(previous: Any, s: Any, a: Any, outcome: Any, n: Any, num_actions: int, level: float) -> Change:
@@ -251,7 +243,7 @@ def markov_change(previous: Any, s: Any, a: Any, outcome: Any, n: Any, num_actio
 # ---- from a log in arrays
 
 
-def coverage_of_log(log: Log, level: float = LEVEL, periods: int = PERIODS) -> Coverage:
+def coverage_of_log(log: Any, level: float = LEVEL, periods: int = PERIODS) -> Coverage:
     """Of a log held in arrays."""
     counts = log.counts()
     cut = _periods_of_log(log, periods)
@@ -259,13 +251,13 @@ def coverage_of_log(log: Log, level: float = LEVEL, periods: int = PERIODS) -> C
     return Coverage(counts, len(log), 0, 0, _jumps_of_log(log), drift, cut.by if cut is not None else None, level)
 
 
-def _jumps_of_log(log: Log) -> int:
+def _jumps_of_log(log: Any) -> int:
     order = np.argsort(log.time, kind="stable")
     s, s_next, ended = log.state[order], log.next_state[order], log.ended[order]
     return int(((s_next[:-1] != s[1:]) & ~ended[:-1]).sum())
 
 
-def _periods_of_log(log: Log, periods: int) -> Periods | None:
+def _periods_of_log(log: Any, periods: int) -> Periods | None:
     if len(log) == 0 or log.time.min() == log.time.max():
         return None
     low, high = float(log.time.min()), float(log.time.max())
@@ -278,7 +270,7 @@ def _periods_of_log(log: Log, periods: int) -> Periods | None:
     return Periods(period, log.state.astype(np.int64), log.action, outcome, np.ones(len(log)), powers, edges, "time")
 
 
-def markov_test_of_log(log: Log, level: float = LEVEL) -> Change:
+def markov_test_of_log(log: Any, level: float = LEVEL) -> Change:
     """Of a log held in arrays."""
     order = np.argsort(log.time, kind="stable")
     s, a, s_next, ended = (x[order] for x in (log.state, log.action, log.next_state, log.ended))
@@ -291,24 +283,19 @@ def markov_test_of_log(log: Log, level: float = LEVEL) -> Change:
 # ---- from a table
 
 
-def coverage_of_table(log: TableLog, level: float = LEVEL, periods: int = PERIODS) -> Coverage:
+def coverage_of_table(log: Any, level: float = LEVEL, periods: int = PERIODS) -> Coverage:
     """Of a log that lies in an engine."""
-    from dualq.logs.sources import reading
-    from dualq.logs.tables import check_repeats, progress
-
     counts, q = log.counts(), log.questions
-    with progress(log, "looking for drift in"), reading(log.opened.name):
-        check_repeats(log)
-        timed = q.schema.next_state and q.schema.time is not None
-        jumps = int(q.jumps().to_pyarrow().as_py()) if timed else None
-        cut = _periods_of_table(log, periods)
-        drift = drift_of(cut, counts.shape, level)
+    timed = q.schema.next_state and q.schema.time is not None
+    jumps = int(q.jumps().to_pyarrow().as_py()) if timed else None
+    cut = _periods_of_table(log, periods)
+    drift = drift_of(cut, counts.shape, level)
     return Coverage(
         counts, len(log), log.dropped, log.skipped, jumps, drift, cut.by if cut is not None else None, level
     )
 
 
-def _periods_of_table(log: TableLog, periods: int) -> Periods | None:
+def _periods_of_table(log: Any, periods: int) -> Periods | None:
     q = log.questions.placed()
     column, by = _clock(q)
     if column is None:
@@ -363,16 +350,12 @@ def _edges(low: float, high: float, periods: int, dates: bool) -> tuple[str, ...
     return tuple(f"{m:%Y-%m-%d}" if high - low > 4 * 86400 else f"{m:%Y-%m-%d %H:%M}" for m in moments)
 
 
-def markov_test_of_table(log: TableLog, level: float = LEVEL) -> Change:
+def markov_test_of_table(log: Any, level: float = LEVEL) -> Change:
     """Of a log that lies in an engine; it needs an order."""
-    from dualq.logs.sources import reading
-    from dualq.logs.tables import progress
-
     q = log.questions.placed()
     if q.schema.time is None:
         raise LogError(f"{log.opened.name}: the rows have no order, so none has a state before; give time=...")
-    with progress(log, "looking at the states before in"), reading(log.opened.name):
-        groups = q.by_previous().to_pyarrow()
+    groups = q.by_previous().to_pyarrow()
     states, actions = log.coders
     previous, s, s_next = (_find(states, groups, x) for x in ([f"p{i}" for i in range(len(q.s))], q.s, q.n))
     a = _find(actions, groups, q.a)

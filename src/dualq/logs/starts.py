@@ -24,7 +24,7 @@ Array = np.ndarray
 
 def start_weights(log: Any, start: Any = None) -> Array:
     """(S,) weights that sum to 1, of a Log, a TableLog or Counts (which know no episodes)."""
-    counts: Counts = log if isinstance(log, Counts) else log.counts()
+    counts: Counts = log.counts() if hasattr(log, "counts") else log
     if start is None:
         start = "episodes" if getattr(log, "has_episodes", False) else "log"
     if isinstance(start, Mapping):
@@ -37,7 +37,7 @@ def start_weights(log: Any, start: Any = None) -> Array:
     elif start == "log":
         weights = counts.visits.sum(axis=1).astype(float)
     elif start == "uniform":
-        seen = counts.visits.any(axis=1)
+        seen = np.asarray(counts.visits.sum(axis=1) > 0)
         seen[counts.s_next[~counts.ended]] = True
         weights = seen.astype(float)
     else:
@@ -57,8 +57,6 @@ def _given(counts: Counts, start: Mapping[Any, float]) -> Array:
         except ModelError as error:
             raise LogError(f"start: {error}") from None
         if not 0.0 <= float(weight) < np.inf:
-            raise LogError(
-                f"start: the weight of {counts.states.describe(place)} is {weight!r}; it must not be negative"
-            )
+            raise LogError(f"start: the weight of {counts.states.describe(place)} is {weight!r}; it must be at least 0")
         weights[place] += float(weight)
     return weights

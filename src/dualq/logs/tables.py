@@ -261,9 +261,7 @@ class TableLog:
     @cached_property
     def _starts(self) -> Array:
         if not self.has_episodes:
-            raise LogError(
-                f"{self.opened.name}: the log does not say where episodes begin; give episode=... and time=..."
-            )
+            raise LogError(f"{self.opened.name}: the log does not say where episodes begin; give episode=..., time=...")
         q = self.questions
         with progress(self, "looking for first states in"), reading(self.opened.name):
             found = q.first_states().to_pyarrow()
@@ -275,7 +273,9 @@ class TableLog:
     def coverage(self, level: float = 0.01) -> Coverage:
         """What the log can tell and what it cannot: support, drift, what is missing; computed once for each level."""
         if level not in self._coverages:
-            self._coverages[level] = coverage_of_table(self, level)
+            with progress(self, "looking for drift in"), reading(self.opened.name):
+                _check_repeats(self)
+                self._coverages[level] = coverage_of_table(self, level)
         return self._coverages[level]
 
     @cached_property
@@ -284,7 +284,8 @@ class TableLog:
 
     def markov_test(self, level: float = 0.01) -> Change:
         """Does the state before help to predict the next? If so, the state misses something."""
-        return markov_test_of_table(self, level)
+        with progress(self, "looking at the states before in"), reading(self.opened.name):
+            return markov_test_of_table(self, level)
 
     def digest(self) -> str:
         """A SHA-256 of the counts: other logs have others, and the order of the rows plays no part."""
@@ -423,7 +424,7 @@ def _repeats(log: TableLog, rows: int, at_once: bool = True) -> bool:
         return bool(q.repeated().to_pyarrow().as_py())
 
 
-def check_repeats(log: TableLog) -> None:
+def _check_repeats(log: TableLog) -> None:
     """A LogError where some time repeats in a long log with next states: its counts were made without looking."""
     if _repeats(log, len(log), at_once=False):
         _stop_at_the_first(replace(log, questions=replace(log.questions, repeats=True)))
