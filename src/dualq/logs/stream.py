@@ -10,14 +10,13 @@ state     the number of rows read. It can be resumed: the engine is asked for th
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from dualq.errors import LogError
 from dualq.logs.queries import Questions
-from dualq.logs.sources import reading
+from dualq.logs.sources import batches, reading
 from dualq.rows import RecordedState, Rows
 
 Array = np.ndarray
@@ -70,7 +69,7 @@ class _Reader:
         self.q = log.questions if log.opened.reopen is None else log.questions.on(log.opened.reopen().table)
         self.states, self.actions = log.coders
         expression = rows_in_order(self.q, order, some_dropped=log.dropped > 0)
-        self.batches = _batches(expression.limit(None, offset=position) if position else expression)
+        self.batches = iter(batches(expression.limit(None, offset=position) if position else expression, CHUNK))
         self.chunk, self.used = Rows.empty(0), 0
 
     def read(self, rows: Rows) -> int:
@@ -113,12 +112,3 @@ def rows_in_order(q: Questions, order: list[str], some_dropped: bool) -> Any:
     if order:
         table = table.order_by([table[name] for name in order])
     return table.select(*q.s, *q.a, *q.n, "r", *known)
-
-
-def _batches(expression: Any) -> Iterator[Any]:
-    """The engine's answer as it comes; DuckDB is asked directly, which costs less than through Ibis."""
-    backend = expression.get_backend()
-    if backend.name != "duckdb":
-        return iter(expression.to_pyarrow_batches(chunk_size=CHUNK))
-    answer = backend.con.sql(backend.compile(expression))
-    return iter((getattr(answer, "to_arrow_reader", None) or answer.fetch_record_batch)(CHUNK))

@@ -33,7 +33,7 @@ from dualq.logs.coverage import Change, Coverage, coverage_of_table, markov_test
 from dualq.logs.places import MOST, Coder, too_many
 from dualq.logs.queries import LARGEST, Condition, Questions, check_types, number
 from dualq.logs.schema import Bins, Schema, checked_bins, schema_of
-from dualq.logs.sources import FILE, NUMBER, Source, open_source, reading
+from dualq.logs.sources import FILE, NUMBER, Source, batches, open_source, reading
 from dualq.logs.stream import TableStream
 
 if TYPE_CHECKING:
@@ -295,7 +295,7 @@ class TableLog:
 class _Counted:
     """The engine's answer, in places."""
 
-    def __init__(self, log: TableLog, groups: pa.Table, skipped: int):
+    def __init__(self, log: TableLog, groups: pa.Table, extremes: pa.Table, skipped: int):
         q, name = log.questions, log.opened.name
         self.skipped = skipped
         bins = [q.bins.get(column) for column in q.schema.state]
@@ -310,7 +310,8 @@ class _Counted:
         self.dropped = int(n[~kept].sum())
         s_next = np.where(s_next < 0, s, s_next)  # an end without a next state: nobody reads it
         sums = [n, *(groups[f"{x}_{sum_}"].to_numpy() for x in q.numbers for sum_ in ("sum", "squares"))]
-        seen = {x: _seen(groups, x, kept) for x in q.numbers}
+        used = kept if extremes is groups else np.ones(extremes.num_rows, bool)
+        seen = {x: _seen(extremes, x, used) for x in q.numbers}
         self.counts = Counts.from_groups(
             s[kept],
             self.actions.places[0][kept],
@@ -342,7 +343,7 @@ def _count(log: TableLog) -> _Counted:
     """One GROUP BY; a second question only where its answer shows that some row is bad."""
     name, q = log.opened.name, log.questions
     with progress(log, "counting"):
-        groups = _fetch(log, q.counts())
+        groups, extremes = _answers(log)
     rejected = log.opened.rejects() if log.opened.rejects is not None else []
     skipped = len(rejected)
     if rejected and not q.skip_bad:
@@ -350,18 +351,18 @@ def _count(log: TableLog) -> _Counted:
         raise LogError(f"{file}: line {line} is no row of the table, {text!r}: {message}; the file may be cut off")
     if groups.num_rows == 0 and not q.skip_bad:
         raise LogError(f"{name}: there are no rows")
-    if not q.skip_bad and _some_bad(groups, q):
+    if not q.skip_bad and _some_bad(groups, extremes, q):
         _stop_at_the_first(log)
     if _repeats(log, int(np.sum(groups["n"].to_numpy()))):
         log = replace(log, questions=replace(q, repeats=True))
         if not q.skip_bad:
             _stop_at_the_first(log)
-        groups = _fetch(log, log.questions.counts())
+        groups, extremes = _answers(log)
     if q.skip_bad:
         skipped += _set_aside(log, rejected)
         if groups.num_rows == 0:
             raise LogError(f"{name}: no row is left; all {skipped:,} are bad, see {_quarantine(log)}")
-    counted = _Counted(log, groups, skipped)
+    counted = _Counted(log, groups, extremes, skipped)
     if counted.counts.total == 0:
         few = f"{counted.dropped:,} rows have no successor"
         advice = "is every row an episode of its own? Check episode=... and time=..., or give next_state=..."
@@ -375,7 +376,7 @@ def _fetch(log: TableLog, expression: Any) -> pa.Table:
 
     q, found, fetched, next_look = log.questions, [], 0, 2 * MOST
     with reading(log.opened.name):
-        reader = expression.to_pyarrow_batches(chunk_size=BATCH)
+        reader = batches(expression, BATCH)
         for batch in reader:
             found.append(batch)
             fetched += batch.num_rows
@@ -387,17 +388,25 @@ def _fetch(log: TableLog, expression: Any) -> pa.Table:
         return pa.Table.from_batches(found) if found else reader.schema.empty_table()
 
 
-def _some_bad(groups: pa.Table, q: Questions) -> bool:
+def _answers(log: TableLog) -> tuple[pa.Table, pa.Table]:
+    """The groups, and the table that has the ranges of the numbers: the groups themselves, or one row for all."""
+    groups = _fetch(log, log.questions.counts())
+    return groups, groups if "r_low" in groups.column_names else _fetch(log, log.questions.extremes())
+
+
+def _some_bad(groups: pa.Table, extremes: pa.Table, q: Questions) -> bool:
     """Whether some row is bad, by the sums alone."""
     keys = [*q.s, *q.a, *(["ended"] if "ended" in groups.column_names else [])]
     if any(groups[key].null_count for key in keys):
         return True
     n = groups["n"].to_numpy()
     for name, (_, known) in q.numbers.items():
-        if (groups[f"{name}_known"].to_numpy() != n).any() or not np.isfinite(groups[f"{name}_sum"].to_numpy()).all():
+        if (extremes[f"{name}_known"].to_numpy() != extremes["n"].to_numpy()).any():
+            return True
+        if not np.isfinite(groups[f"{name}_sum"].to_numpy()).all():
             return True
         if known is not None:
-            low, high = _seen(groups, name, np.ones(n.size, bool))
+            low, high = _seen(extremes, name, np.ones(extremes.num_rows, bool))
             if low < known[0] or high > known[1]:
                 return True
     for column in ("t_known", *(f"{e}_known" for e in q.e)):
@@ -509,7 +518,7 @@ def _set_aside(log: TableLog, rejected: list[tuple[str, int, str, str]]) -> int:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["file", "row", "reason", *log.schema.columns])
     with reading(log.opened.name):
-        for batch in (table.order_by(order) if order else table).to_pyarrow_batches(chunk_size=BATCH):
+        for batch in batches(table.order_by(order) if order else table, BATCH):
             for row in batch.to_pylist():
                 where = [os.path.basename(row.get(FILE, log.opened.name)), row.get(NUMBER, "")]
                 writer.writerow([*where, _wrong(log, row, conditions), *_raw(row)])
@@ -535,6 +544,8 @@ def _check_text(log: TableLog) -> None:
             rows = (wrong.order_by(order) if order else wrong).select(column, *order).limit(1).to_pyarrow().to_pylist()
             if not rows and not table.limit(1).count().to_pyarrow().as_py():
                 raise LogError(f"{name}: there are no rows")
+        if not rows and log.opened.header:
+            continue  # a file of text has no types: "-inf" in it makes text of a column of numbers
         if rows and NUMBER in rows[0]:
             first = f": row {rows[0][NUMBER]} has {rows[0][column]!r}"
         else:
