@@ -1,22 +1,26 @@
 """Careful learning: from counts to a model that does not promise more than the log can tell, and its policy.
 
-Problem   the plug-in model (frequencies for probabilities) has a best policy that is best at finding lucky pairs: of many
-          thin pairs some look good by chance, and its value is a promise that nobody keeps.
-Rows      with values V, a row (s, a, r, s') is worth  y = r + alpha V(s').  Of each pair: the number of rows n, the mean
-          of y, the sum of squares about it, the spread max y - min y; what s' and r are enters in no other way.
+Problem   the plug-in model (frequencies for probabilities) has a best policy that is best at finding lucky pairs:
+          of many thin pairs some look good by chance, and its value is a promise that nobody keeps.
+Rows      with values V, a row (s, a, r, s') is worth  y = r + alpha V(s').  Of each pair: the number of rows n, the
+          mean of y, the sum of squares about it, the spread max y - min y.
 Pooling   a pair's row of P and its reward are drawn toward the average over the state's rows, all actions together:
               P~(.|s,a) = w P(.|s,a) + (1 - w) P(.|s),   R~ alike,   w = n / (n + k)
           The model behind it is the one-way layout with random effects (credibility; Buehlmann and Straub, 1970): in a
           state the means of the actions scatter by tau^2, rows about their mean by sigma^2, and k = sigma^2 / tau^2.
           With sigma^2 integrated out (prior 1/sigma^2) a state says of k, with p_a = n_a k / (n_a + k),
               log L(k) = sum_a log(p_a)/2 - log(sum_a p_a)/2 - (n-1)/2 log(within + sum_a p_a (mean_a - m)^2)
-          which has no unit. k lies on a grid; how frequent each k is among the states is estimated by maximum likelihood
-          (empirical Bayes; EM), a state's own k has then a posterior, and w is the mean of n/(n+k) under it. Where
-          repeated pairs always do the same, k goes to nothing, and so does the pooling.
+          which has no unit. k lies on a grid; how frequent each k is among the states is estimated by maximum
+          likelihood (empirical Bayes; EM), a state's own k has then a posterior, and w is the mean of n/(n+k). Where
+          repeated pairs always do the same, k goes to nothing, and so does the pooling. A pair that stands out by t
+          standard errors is pooled with k / (1 + (t/2)^4): shrinking what is plainly apart would cost a little at
+          every step of a long way, always in the same direction (limited translation; Efron and Morris, 1972).
 Penalty   Bernstein's inequality with what was observed in the place of what is possible, at exp(-z^2/2):
-              penalty = z sqrt(sigma^2 i) + z^2/6 spread i,     i = 1/(n_a + k) - 1/(n + k)
-          i is what is not known of the action because the log took others instead. It is nothing where the log had but
-          one action: there is nothing to choose. No range of possible rewards or values enters: that belongs to a
+              doubt = z sqrt(sigma^2 i) + z^2/6 spread i,     i = 1/(n_a + k) - 1/(n + k)
+              penalty(s, a) = doubt(s, a) - min_b doubt(s, b)
+          i is what is not known of the action because the log took others instead, and the action known best goes free:
+          what is charged is the doubt that a choice adds. Where the log tried all actions alike, or only one, that is
+          next to nothing, however long the way. No range of possible rewards or values enters: that belongs to a
           certificate. sigma^2 of a thin pair leans on the state's, and that of a thin state on all.
 Unknown   pairs never seen are not available. A state never left has no known future: it is worth what the states of the
           log are worth on average, so that nothing is drawn to it nor away from it.
@@ -49,6 +53,7 @@ Array = np.ndarray
 STRENGTH = 1.0  # z at pessimism 1
 GRID = np.concatenate([[1e-6], 10.0 ** np.arange(-2.0, 4.25, 0.5)])  # the values that k can have
 EM_STEPS = 30
+STANDS_OUT = 4.0  # squared standard errors from which on a pair is more and more left alone
 POOLING_ROUNDS = 2  # rounds in which the pooling still follows V
 ROUNDS = 12
 SETTLED = 1e-5  # movement of V, relative to how far values differ, at which the rounds end
@@ -269,12 +274,16 @@ class Rows:
 
 
 def _shares(rows: Rows, moments: Moments, k_scale: float) -> Array:
-    """w (S, A): the mean of n / (n + k) under the posterior of each state's k."""
+    """w (S, A): the mean of n / (n + k) under the posterior of a state's k, nearer to one where a pair stands out."""
     posterior = _posterior(rows.n, moments)
     shares = np.zeros(rows.n.shape)
     for g, k in enumerate(GRID):
         shares += posterior[:, g, None] * rows.n / (rows.n + k_scale * k)
-    return np.where(rows.total[:, None] == rows.n, rows.supported, shares)  # one action: its average is itself
+    shares = np.where(rows.total[:, None] == rows.n, rows.supported, shares)  # one action: its average is itself
+    deviation = rows.n * (moments.mean - moments.state_mean[:, None]) ** 2
+    t_squared = deviation / np.maximum(_sigma2(rows, moments, shares), 1e-12 * deviation + np.finfo(float).tiny)
+    k = rows.n * (1.0 / np.where(rows.supported, shares, 1.0) - 1.0) / (1.0 + (t_squared / STANDS_OUT) ** 2)
+    return np.where(rows.supported, rows.n / np.maximum(rows.n + k, 1.0), 0.0)
 
 
 def _posterior(n: Array, moments: Moments) -> Array:
@@ -323,11 +332,13 @@ def _sigma2(rows: Rows, moments: Moments, shares: Array) -> Array:
 
 
 def _penalty(n: Array, total: Array, shares: Array, sigma2: Array, spread: Array, z: float) -> Array:
-    """Empirical Bernstein (S, A)."""
+    """Empirical Bernstein (S, A), above the least of the state."""
     supported = n > 0.0
     effective = np.where(supported, n / np.where(supported, shares, 1.0), 1.0)  # n + k
     missing = np.where(supported, 1.0 / effective - 1.0 / (effective + total[:, None] - n), 0.0)
-    return z * np.sqrt(sigma2 * missing) + z**2 / 6.0 * spread * missing
+    doubt = z * np.sqrt(sigma2 * missing) + z**2 / 6.0 * spread * missing
+    least = np.where(supported, doubt, np.inf).min(axis=1, keepdims=True)
+    return np.where(supported, doubt - np.where(supported.any(axis=1, keepdims=True), least, 0.0), 0.0)
 
 
 def _less(mdp: MDP, penalty: Array) -> MDP:
@@ -373,8 +384,8 @@ def _reason(rows: Rows, policy: Policy, expected: Estimate, logged: Estimate, pe
     changed = int((choices & (chosen != usual)).sum())
     how = "the plug-in, with no pessimism" if pessimism == 0.0 else "optimal where thin pairs are pooled and penalised"
     return (
-        f"The policy is {how}: of {int(rows.seen.sum())} states in the log {int(choices.sum())} saw more than one action, "
-        f"and in {changed} of them it prefers another than the most frequent; "
+        f"The policy is {how}: of {int(rows.seen.sum())} states in the log {int(choices.sum())} saw more than one "
+        f"action, and in {changed} of them it prefers another than the most frequent; "
         f"its expected value is {expected}, that of the log {logged}."
     )
 
