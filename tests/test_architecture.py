@@ -31,6 +31,7 @@ LAYERS = [
     "saddle",
     "algorithms",
     "exact",
+    "certificate",
     "training",
     "models",
     "cli",

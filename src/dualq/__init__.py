@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dualq.algorithms.schedules import constant, inverse_sqrt
     from dualq.algorithms.spd_q import SPDQ
     from dualq.algorithms.spd_rl import SPDRL, SPDRLUniform
+    from dualq.certificate import Certificate, certificate_of, counts_in_blocks
     from dualq.exact import solve
     from dualq.labels import Labels
     from dualq.logs.log import Log
@@ -35,6 +36,7 @@ _MODULES = {
     "theory": "dualq.saddle.theory",
 }
 _HOME = {
+    "Certificate": "dualq.certificate",
     "Labels": "dualq.labels",
     "Log": "dualq.logs.log",
     "MDP": "dualq.mdp",
@@ -46,7 +48,9 @@ _HOME = {
     "SPDRLUniform": "dualq.algorithms.spd_rl",
     "Simulator": "dualq.simulator",
     "Solution": "dualq.solution",
+    "certificate_of": "dualq.certificate",
     "constant": "dualq.algorithms.schedules",
+    "counts_in_blocks": "dualq.certificate",
     "duality_gap": "dualq.saddle.gaps",
     "inverse_sqrt": "dualq.algorithms.schedules",
     "linear": "dualq.algorithms.q_learning",
@@ -62,6 +66,7 @@ __all__ = [
     "MDP",
     "SPDQ",
     "SPDRL",
+    "Certificate",
     "Labels",
     "Log",
     "Policy",
@@ -71,7 +76,9 @@ __all__ = [
     "Simulator",
     "Solution",
     "__version__",
+    "certificate_of",
     "constant",
+    "counts_in_blocks",
     "duality_gap",
     "errors",
     "inverse_sqrt",
