@@ -1,25 +1,24 @@
 """The certificate: a floor for one policy, a ceiling for every policy, from a log alone.
 
-docs/certificate.md states the theorem and proves it. In short, with n = n(s, a), f any function of the states:
+docs/certificate.md states the theorem and proves it. In short, for each pair (s, a) with n rows:
 
-Split     the log, in time order, into blocks e = 1, ..., E; N_e rows of (s, a) in blocks 1..e
-Before    block e, from the earlier blocks: f_e (a plug-in value), m_e(s, a) = r^ + alpha P^ f_e; f_1 = 0
-Event 1   sum over the rows of (s, a) of r + alpha f_e(s') - E[...] stays within +-B, B the empirical-Bernstein
-          boundary of the known sum Q = sum (r + alpha f_e(s') - m_e)^2: mixture over lambda, Fan's inequality
+Split     the log, in time order, into blocks; before each block e the earlier ones give a function f_e of the states
+          (a plug-in value; f_1 = 0) and a guess m_e(s, a) of r + alpha P f_e
+Event 1   X = r + alpha f_e(s') over the n rows: the sum of X - E X stays within [-B', B], the empirical-Bernstein
+          boundary of the known sum Q = sum (X - m_e)^2: mixture over rates, Fan's inequality
 Event 2   n KL(P^ || P) <= beta at every n: Dirichlet mixture; beta is computed from the counts
-So        |r^ + alpha P^ f - (r + alpha P f)|(s, a)  <=  b(s, a; f)
-             = B / n + (alpha / n) sum_e N_e sup {+-(P^_e - P) d_e : KL(P^_e || P) <= beta_e / N_e}
-          where P^_e is of blocks 1..e, d_e = f_{e+1} - f_e, and f_{E+1} = f
-Floor     V^pi >= f + y,  y = sum_a pi [r^ + alpha P^ f - b - f + alpha inf {P y : KL(P^ || P) <= beta / n}]
-Ceiling   the same with + b, sup, and the best action
+So        for any V, with X^ the mean of X and f^ = sum_e (n_e / n) f_e, both of the pair:
+              r + alpha P V = E X^ + alpha P (V - f^) >= X^ - B / n + alpha inf {P (V - f^) : KL(P^ || P) <= beta / n}
+Floor     V^pi >= the fixed point of V = sum_a pi (...), the right side
+Ceiling   the same with + B' / n, sup, and the best action
 
 Pairs that were never logged are worth the end of the value range. The policy may depend on the same log in any way.
 
     docs      here
-    B         noise
-    b         radius
+    B, B'     noise
     lambda    rates
-    y         gap
+    X^        centre
+    f^        anchor
 """
 
 from __future__ import annotations
@@ -46,12 +45,15 @@ from dualq.policy import Policy
 
 Array = np.ndarray
 
-BLOCKS = 5  # of a log that is split here
-RATIO = 5.0  # each block begins when the log is this many times as long as when the one before began
+BLOCKS = 6  # of a log that is split here
+RATIO = 4.0  # each block begins when the log is this many times as long as when the one before began
 SHARES = {"optimal": 0.8, "behaviour": 0.1, "transitions": 0.1}  # of delta: the two references, and event 2
 SPACING = 0.15  # between the logarithms of two rates
+TYPICAL = 0.25  # of the rewards' range: the standard deviation of r + alpha V(s') that the rates suit best ...
+SHARP = 0.6  # ... and how sharply, in the logarithm
 DENSE = 300  # states up to which linear systems are solved as dense ones
-ROUNDS = 60  # of the iteration for the gap; what is missing after that is subtracted
+PRECISION = 1e-7  # of values, relative; what is missing is subtracted
+ROUNDS = 30  # of the iteration at most
 FIRST_ROWS = 100  # asked for where there are hardly any
 RESAMPLES = 200  # of the bootstrap
 INFORMATIVE = 0.99  # of the value range: a regret above it says nothing
@@ -129,7 +131,7 @@ def _evidence(blocks: Sequence[Counts], merged: Counts) -> Evidence:
 def _noise(
     evidence: Evidence, references: Array, alpha: float, reward_range: tuple[float, float], level: float, rows: int
 ) -> tuple[Array, Array]:
-    """B, and the part of it that is the rewards' (pairs,), for f_e (blocks, S + 1); delta = exp(-level) a side."""
+    """B and B' (2, pairs), and the rewards' part of them (pairs,); f_e (blocks, S + 1); delta = exp(-level) a side."""
     low, high = reward_range
     pair = evidence.pair
     num_blocks = len(references)
@@ -140,7 +142,6 @@ def _noise(
         f = alpha * references[e]
         reachable = f[evidence.possible]
         bottom, top = low + reachable.min(), high + reachable.max()
-        scales.append(top - bottom)
         middle = 0.5 * (bottom + top)
         if e == 0:
             m = np.full(N.shape[1], middle)
@@ -148,12 +149,14 @@ def _noise(
             past_n, past_r = n[:e].sum(axis=0), r[:e].sum(axis=0)
             m = (evidence.per_pair(past_r + past_n * f[evidence.columns]) + middle) / (N[e - 1] + 1.0)
             m = np.clip(m, bottom, top)
+        scales.append((m - bottom, top - m))
         off = r[e] / np.maximum(n[e], 1.0) + f[evidence.columns] - m[pair]
         spread.append(evidence.per_pair(evidence.scatter[e] + n[e] * off**2))
         scatter_r.append(evidence.per_pair(evidence.scatter[e]))
-    spread, scales = np.array(spread), np.array(scales)
+    spread, scales = np.array(spread), np.array(scales)  # (blocks, pairs), (blocks, 2, pairs)
     rates, weights = _prior(level, rows, evidence, (low, high), alpha)
-    noise = _boundary(evidence.per_pair(n), spread, scales, rates, weights, level)
+    sides = (np.ascontiguousarray(scales[:, side]) for side in range(2))
+    noise = np.array([_boundary(evidence.per_pair(n), spread, scale, rates, weights, level) for scale in sides])
     part = np.array(scatter_r).sum(axis=0) / np.maximum(spread.sum(axis=0), 1e-300)
     return noise, np.minimum(part, 1.0)
 
@@ -162,10 +165,10 @@ def _prior(level: float, rows: int, evidence: Evidence, reward_range: tuple[floa
     """The rates lambda and the logarithms of their weights: Cauchy in log lambda; fixed before any row is seen."""
     S, A = evidence.shape
     unit = max(reward_range[1] - reward_range[0], 1e-3 * max(map(abs, reward_range)), 1e-300)
-    centre = 0.5 * np.log(2.0 * (level + 2.0) * S * A / max(rows, 1)) - np.log(0.5 * unit)
+    centre = 0.5 * np.log(2.0 * (level + 2.0) * S * A / max(rows, 1)) - np.log(TYPICAL * unit)
     reach = np.log(4.0 / (1.0 - alpha)) + 0.5 * np.log(max(rows, 2))
     u = np.arange(-reach, reach + SPACING, SPACING)
-    weights = -np.log1p(u * u)
+    weights = -np.log1p((u / SHARP) ** 2)
     return np.exp(centre + u), weights - logsumexp(weights)
 
 
@@ -180,7 +183,7 @@ def _boundary(n, spread, scales, rates, weights, level):
         widest = 0.0
         for e in range(num_blocks):
             if n[e, p] > 0.0:
-                widest = max(widest, scales[e])
+                widest = max(widest, scales[e, p])
         count, x = 0, np.inf
         for j in range(rates.size):
             if not rates[j] * widest < 1.0:
@@ -188,11 +191,11 @@ def _boundary(n, spread, scales, rates, weights, level):
             total = 0.0
             for e in range(num_blocks):
                 if n[e, p] > 0.0:
-                    z = rates[j] * scales[e]
+                    z = rates[j] * scales[e, p]
                     if z < 1e-3:
                         psi = rates[j] * rates[j] * (0.5 + z / 3.0 + z * z / 4.0 + z * z * z)
                     else:
-                        psi = (-np.log1p(-z) - z) / (scales[e] * scales[e])
+                        psi = (-np.log1p(-z) - z) / (scales[e, p] * scales[e, p])
                     total += psi * spread[e, p]
             phi[count] = total - weights[j]
             alive[count] = j
@@ -236,43 +239,56 @@ def _divergence(evidence: Evidence, n: Array, level: float) -> Array:
 
 
 @kernel
-def _most(indptr, columns, p, eps, d, possible, wanted, weights, rest):
-    """sup {P d : KL(p || P) <= eps} per pair, by its dual, any point of which is a bound; the P that attains it.
+def _largest(n, V, references, possible, wanted, top, most):
+    """max of f^ - V over all possible places, per pair, and where it is; n (blocks, pairs)."""
+    for i in range(top.size):
+        top[i], most[i] = 0, 0.0
+        total = n[:, i].sum()
+        if not wanted[i] or total == 0.0:
+            continue
+        most[i] = -np.inf
+        for s in range(V.size):
+            if possible[s]:
+                d = -V[s]
+                for e in range(n.shape[0]):
+                    d += n[e, i] / total * references[e, s]
+                if d > most[i]:
+                    top[i], most[i] = s, d
 
-    P is `weights` on the entries, and `rest` on the possible place with the largest d, which is returned too.
+
+@kernel
+def _sup(indptr, columns, p, eps, anchor, V, wanted, largest, weights, rest):
+    """sup {P (f^ - V) : KL(p || P) <= eps} per pair, by its dual, any point of which is a bound; the P that attains it.
+
+    P is `weights` on the entries, and `rest` on the place where f^ - V is largest.
     """
-    top = -1
-    for s in range(d.size):
-        if possible[s] and (top < 0 or d[s] > d[top]):
-            top = s
-    M, bottom = d[top], d[top]
-    for s in range(d.size):
-        if possible[s]:
-            bottom = min(bottom, d[s])
-    span = M - bottom
-    most = np.full(indptr.size - 1, M)
+    most = largest.copy()
     for i in range(indptr.size - 1):
-        begin, end = indptr[i], indptr[i + 1]
+        begin, end, M = indptr[i], indptr[i + 1], largest[i]
         rest[i] = 1.0
+        least = M
         for j in range(begin, end):
             weights[j] = 0.0
-        if not wanted[i] or not eps[i] < np.inf or span == 0.0:
+            M = max(M, anchor[j] - V[columns[j]])  # the same as its largest, but for rounding
+            least = min(least, anchor[j] - V[columns[j]])
+        most[i] = M
+        span = M - least
+        if not wanted[i] or not eps[i] < np.inf or not span > 0.0:
             continue
         # The dual is M + t - exp(p log(M + t - d) - eps), convex in t >= 0; its slope's sign is that of eps - h(t).
         lower, upper = np.log(1e-13 * span), np.log(span * (2.0 + 2.0 / eps[i]))
-        best, best_t = M, 0.0
+        best, best_t, best_scale = M, 0.0, 0.0
         for step in range(48):
             u = lower if step == 0 else 0.5 * (lower + upper)
             t = np.exp(u)
             mean_log, mean_inverse = 0.0, 0.0
             for j in range(begin, end):
-                if p[j] > 0.0:
-                    x = M - d[columns[j]] + t
-                    mean_log += p[j] * np.log(x)
-                    mean_inverse += p[j] / x
-            bound = M + t - np.exp(mean_log - eps[i])
-            if bound < best:
-                best, best_t = bound, t
+                x = M - anchor[j] + V[columns[j]] + t
+                mean_log += p[j] * np.log(x)
+                mean_inverse += p[j] / x
+            scale = np.exp(mean_log - eps[i])
+            if M + t - scale < best:
+                best, best_t, best_scale = M + t - scale, t, scale
             if mean_log + np.log(mean_inverse) > eps[i]:
                 lower = u
             elif step == 0:
@@ -281,25 +297,21 @@ def _most(indptr, columns, p, eps, d, possible, wanted, weights, rest):
                 upper = u
             if step > 0 and upper - lower < 1e-7:
                 break
-        # rounding of the dual's own terms
+        # with what rounding may do to the dual's own terms
         most[i] = min(M, best + 4e-16 * (abs(M) + best_t + span) * (end - begin + 4))
         if best_t > 0.0:
-            mean_log, total = 0.0, 0.0
+            total = 0.0
             for j in range(begin, end):
-                if p[j] > 0.0:
-                    mean_log += p[j] * np.log(M - d[columns[j]] + best_t)
-            scale = np.exp(mean_log - eps[i])
-            for j in range(begin, end):
-                weights[j] = scale * p[j] / (M - d[columns[j]] + best_t)
+                weights[j] = best_scale * p[j] / (M - anchor[j] + V[columns[j]] + best_t)
                 total += weights[j]
             if total > 1.0:
                 for j in range(begin, end):
                     weights[j] /= total
             rest[i] = max(0.0, 1.0 - total)
-    return most, top
+    return most
 
 
-# ---- floor and ceiling of the gap y = V - f
+# ---- floor and ceiling
 
 
 class Model(NamedTuple):
@@ -308,118 +320,92 @@ class Model(NamedTuple):
     evidence: Evidence
     alpha: float
     n: Array  # (pairs,)
+    visits: Array  # (blocks, pairs)
     p: Array  # (entries,) P^
     r: Array  # (pairs,) r^
     eps: Array  # (pairs,) beta / n
-    references: Array  # (blocks, S + 1)
-    prefixes: tuple[tuple[Array, Array, Array], ...]  # per block: N_e (pairs,), P^_e (entries,), eps_e (pairs,)
-    noise: Array  # (pairs,) B
+    references: Array  # (blocks, S + 1) f_e
+    anchor: Array  # (entries,) f^ of the pair at the successor
+    centre: Array  # (pairs,) X^
+    noise: Array  # (2, pairs) B, for floors, and B', for ceilings
     reward_part: Array  # (pairs,) of the noise
-
-    def radii(self, f: Array, wanted: Array) -> tuple[Array, Array]:
-        """b(s, a; f) below and above (pairs,)."""
-        ev = self.evidence
-        below, above = self.noise.copy(), self.noise.copy()
-        following = [*self.references[1:], f]
-        for (N, p, eps), first, second in zip(self.prefixes, self.references, following, strict=True):
-            d = second - first
-            mean = ev.per_pair(p * d[ev.columns])
-            for side, sign in ((below, -1.0), (above, 1.0)):
-                most = self.most(p, np.where(N > 0, eps, np.inf), sign * d, wanted)[0]
-                side += self.alpha * N * np.where(N > 0, np.maximum(most - sign * mean, 0.0), 0.0)
-        n = np.maximum(self.n, 1.0)
-        return below / n, above / n
-
-    def most(self, p: Array, eps: Array, d: Array, wanted: Array) -> tuple[Array, int, Array, Array]:
-        """sup P d, the best place for unseen mass, and P as weights of the entries and the rest."""
-        ev = self.evidence
-        weights, rest = np.empty(p.size), np.empty(self.n.size)
-        most, top = _most(ev.indptr, ev.columns, p, eps, d, ev.possible, wanted, weights, rest)
-        return most, top, weights, rest
 
 
 class Bound(NamedTuple):
     """A floor in every state, and what it is made of."""
 
     value: Array  # (S,)
-    chain: sp.csr_array  # (S, S) the worst case
-    choice: Array  # (S, A) actions and their weights in it
-    given_up: Array  # (pairs,) whether the pair is worth the end of the range
-    radius: Array  # (pairs,)
-    f: Array  # (S + 1,)
+    pairs: Array  # (pairs,) r + alpha P V is at least this
+    choice: Array  # (S, A) actions and their weights
+    noise: Array  # (pairs,) B / n
 
 
-def _floor(model: Model, f: Array, worst: float, allowed: Array, policy: Array | None, sign: float) -> Bound:
-    """The floor of sign * V, of a policy, or with the worst of the allowed actions (policy None).
+def _floor(model: Model, V: Array, worst: float, allowed: Array, policy: Array | None, sign: float) -> Bound:
+    """The floor of sign * V^pi, of a policy, or with the worst of the allowed actions (policy None), from a guess V.
 
-    For sign = -1 it is minus a ceiling: f and the range's end `worst` are those of -V already. A pair whose own floor
-    is under the end of the range is given up for the latter. Policy iteration: the adversary chooses P (and actions)
-    until nothing changes; then pairs are given up or taken back; each round raises the floor. The last step checks the
-    inequality y <= T y itself and pays for what is missing.
+    For sign = -1 it is minus a ceiling: the guess and the range's end `worst` are those of -V already. A pair whose own
+    floor is under the end of the range is given up for the latter. Policy iteration: the adversary chooses P (and
+    actions) until nothing changes; then pairs are given up or taken back; each round raises the floor. The last step
+    checks the inequality V <= T V itself and pays for what is missing.
     """
     ev, alpha = model.evidence, model.alpha
     S, A = ev.shape
     wanted = (allowed if policy is None else policy > 0.0).ravel()
-    below, above = model.radii(sign * f, wanted)
-    radius = below if sign > 0.0 else above
-    expected = sign * model.r + alpha * ev.per_pair(model.p * f[ev.columns])
-    own = np.repeat(f[:S], A)
-    g = np.where(model.n > 0, expected - radius - own, -np.inf)
-    end = worst - own  # what a given-up pair adds
-    lost = ~np.isfinite(g)
-    y = np.zeros(S + 1)
+    anchor, references = sign * model.anchor, sign * model.references
+    noise = model.noise[0 if sign > 0.0 else 1] / np.maximum(model.n, 1.0)
+    c = np.where(model.n > 0, sign * model.centre - noise, -np.inf)
+    weights, rest = np.empty(ev.columns.size), np.empty(c.size)
+    top, largest = np.empty(c.size, np.int64), np.empty(c.size)
+
+    def backed_up(V: Array, wanted: Array) -> Array:
+        _largest(model.visits, V, references, ev.possible, wanted, top, largest)
+        return c - alpha * _sup(ev.indptr, ev.columns, model.p, model.eps, anchor, V, wanted, largest, weights, rest)
+
+    lost = ~(backed_up(V, wanted) >= worst)
     for outer in range(ROUNDS + 1):
         for _ in range(ROUNDS):
-            least, weights, rest, top = _least(model, y, wanted)
-            q = np.where(lost, end, g + alpha * least).reshape(S, A)
-            target, choice = _choose(q, policy, allowed)
-            if not np.abs(target - y[:S]).max() > 1e-10 * (1.0 + np.abs(y).max()):
+            target, choice = _choose(np.where(lost, worst, backed_up(V, wanted & ~lost)), policy, allowed)
+            if not np.abs(target - V[:S]).max() > PRECISION * (1.0 - alpha) * (np.abs(V).max() + abs(worst)):
                 break
             chain = _mixed(ev, choice, weights, rest, top, lost)
-            gain = np.where(choice > 0.0, choice * np.where(lost, end, g).reshape(S, A), 0.0).sum(axis=1)
-            y = np.append(_solved(chain, alpha, gain), 0.0)
-        least, weights, rest, top = _least(model, y, wanted)
-        give_up = ~(g + alpha * least >= end)
+            # what P (V - f^) takes off: f^ under the worst P, at the place of the rest too
+            share = model.visits / np.maximum(model.n, 1.0)
+            paid = ev.per_pair(weights * anchor) + rest * (share * references[:, top]).sum(axis=0)
+            gain = np.where(lost, worst, c - alpha * paid)
+            gain = np.where(choice > 0.0, choice * np.where(choice.ravel() > 0.0, gain, 0.0).reshape(S, A), 0.0)
+            V = np.append(_solved(chain, alpha, gain.sum(axis=1)), 0.0)
+        q = backed_up(V, wanted)
+        give_up = ~(q >= worst)
         if (give_up == lost)[wanted].all() or outer == ROUNDS:
-            q = np.maximum(g + alpha * least, end).reshape(S, A)
+            q = np.maximum(q, worst)
             target, choice = _choose(q, policy, allowed)
-            chain = _mixed(ev, choice, weights, rest, top, give_up)
-            rounding = 1e-13 * (np.abs(y).max() + np.abs(f).max() + abs(worst))
-            missing = max(float((y[:S] - target).max()), 0.0) + rounding
-            value = np.maximum(f[:S] + y[:S] - missing / (1.0 - alpha), worst)
-            return Bound(value, chain, choice, give_up, radius, f)
+            missing = max(float((V[:S] - target).max()), 0.0) + 1e-13 * (np.abs(V).max() + abs(worst))
+            return Bound(np.maximum(V[:S] - missing / (1.0 - alpha), worst), q, choice, noise)
         lost = give_up
     raise AssertionError("unreachable")
 
 
-def _least(model: Model, y: Array, wanted: Array) -> tuple[Array, Array, Array, int]:
-    most, top, weights, rest = model.most(model.p, model.eps, -y, wanted)
-    return -most, weights, rest, top
-
-
 def _choose(q: Array, policy: Array | None, allowed: Array) -> tuple[Array, Array]:
     """The value in each state, and the weights of the actions: the policy's, or the worst allowed action."""
+    q = q.reshape(allowed.shape)
     if policy is not None:
-        return np.where(policy > 0.0, policy * q, 0.0).sum(axis=1), policy
+        return np.where(policy > 0.0, policy * np.where(policy > 0.0, q, 0.0), 0.0).sum(axis=1), policy
     q = np.where(allowed, q, np.inf)
     choice = np.zeros(q.shape)
     choice[np.arange(len(q)), q.argmin(axis=1)] = 1.0
     return q.min(axis=1), choice
 
 
-def _mixed(ev: Evidence, choice: Array, weights: Array, rest: Array, top: int, lost: Array) -> sp.csr_array:
+def _mixed(ev: Evidence, choice: Array, weights: Array, rest: Array, top: Array, lost: Array) -> sp.csr_array:
     """The chain of the states under the chosen actions; the end, and pairs given up, lead nowhere."""
     S, A = ev.shape
     share = np.where(lost, 0.0, choice.ravel())
     pair, state = ev.pair, np.arange(S * A) // A
-    inside = (ev.columns < S) & (share[pair] > 0.0)
-    data, rows, columns = share[pair[inside]] * weights[inside], state[pair[inside]], ev.columns[inside]
-    if top < S:
-        extra = np.flatnonzero(share * rest > 0.0)
-        data = np.concatenate([data, share[extra] * rest[extra]])
-        rows = np.concatenate([rows, state[extra]])
-        columns = np.concatenate([columns, np.full(extra.size, top)])
-    return sp.csr_array((data, (rows, columns)), shape=(S, S))
+    inside = np.flatnonzero((ev.columns < S) & (share[pair] > 0.0))
+    extra = np.flatnonzero((share * rest > 0.0) & (top < S))
+    data = np.concatenate([share[pair[inside]] * weights[inside], share[extra] * rest[extra]])
+    rows = np.concatenate([state[pair[inside]], state[extra]])
+    return sp.csr_array((data, (rows, np.concatenate([ev.columns[inside], top[extra]]))), shape=(S, S))
 
 
 def _solved(chain: sp.csr_array, alpha: float, b: Array, transpose: bool = False) -> Array:
@@ -436,19 +422,19 @@ def _models(blocks: Sequence[Counts], merged: Counts, alpha: float, delta: float
     """One model per reference, all of them valid together with probability 1 - delta."""
     ev = _evidence(blocks, merged)
     S, A = ev.shape
-    level_kl = np.log(S * A / (SHARES["transitions"] * delta))
-    sums = np.cumsum(ev.n, axis=0)
-    prefixes = []
-    for counts in sums:
-        N = ev.per_pair(counts)
-        prefixes.append((N, counts / np.maximum(N, 1.0)[ev.pair], _divergence(ev, counts, level_kl)))
-    N, p, eps = prefixes[-1]
+    visits, n = ev.per_pair(ev.n), ev.n.sum(axis=0)
+    N = visits.sum(axis=0)
+    eps = _divergence(ev, n, np.log(S * A / (SHARES["transitions"] * delta)))
     r = np.clip(ev.per_pair(ev.r.sum(axis=0)) / np.maximum(N, 1.0), *merged.reward_range)
     models = {}
     for name, references in _references(blocks, ev, alpha).items():
         level = np.log(2.0 * S * A / (SHARES[name] * delta))
         noise, part = _noise(ev, references, alpha, merged.reward_range, level, merged.total)
-        models[name] = Model(ev, alpha, N, p, r, eps, references, tuple(prefixes), noise, part)
+        share = visits / np.maximum(N, 1.0)
+        anchor = (share[:, ev.pair] * references[:, ev.columns]).sum(axis=0)
+        centre = r + alpha * ev.per_pair((ev.n * references[:, ev.columns]).sum(axis=0)) / np.maximum(N, 1.0)
+        p = n / np.maximum(N, 1.0)[ev.pair]
+        models[name] = Model(ev, alpha, N, visits, p, r, eps, references, anchor, centre, noise, part)
     return models
 
 
@@ -480,9 +466,9 @@ def _logged(counts: Counts, mdp: MDP) -> Array:
 
 def _plug_in_value(model: Model, policy: Array, unknown: float) -> Array:
     """f (S + 1,): the value of a policy on the frequencies, where pairs never logged are worth `unknown`."""
-    S, _ = model.evidence.shape
     lost = model.n == 0
-    chain = _mixed(model.evidence, policy, model.p, np.zeros(model.n.size), S, lost)
+    nowhere = np.zeros(model.n.size, np.int64)
+    chain = _mixed(model.evidence, policy, model.p, np.zeros(model.n.size), nowhere, lost)
     gain = (policy * np.where(lost, unknown, model.r).reshape(policy.shape)).sum(axis=1)
     return np.append(_solved(chain, model.alpha, gain), 0.0)
 
@@ -626,7 +612,8 @@ def _proven(blocks: list[Counts], merged: Counts, ask: Question) -> Certificate:
     supported = np.where(supported.any(axis=1, keepdims=True), supported, ask.allowed)
 
     best = np.append(solve(_plug_in(merged, ask.alpha)).V[: len(merged.states)], 0.0)
-    f, usual = (_plug_in_value(model, policy, float(eta @ best[:-1])) for policy in (ask.policy, logged))
+    unknown = float(eta @ best[:-1])
+    f, usual = (_plug_in_value(model, policy, unknown) for policy in (ask.policy, logged))
     floor = max(
         (_floor(m, f, low, ask.allowed, ask.policy, 1.0) for m in models.values()), key=lambda b: float(eta @ b.value)
     )
@@ -655,53 +642,64 @@ def _proven(blocks: list[Counts], merged: Counts, ask: Question) -> Certificate:
         rows=merged.total,
         value_range=ask.value_range,
         per_state=table,
-        causes=_causes(model, eta, floor, ceiling, ceiling_supported),
+        causes=_causes(model, eta, unknown, (f, floor), (best, ceiling_supported), ceiling),
         assumptions=_assumptions(merged, ask),
-        _pairs=_wanted(model, merged, eta, floor, low),
+        _pairs=_wanted(merged, _costs(model, eta, unknown, floor, 1.0)[0]),
         _with_more=more,
     )
 
 
-def _causes(model: Model, eta: Array, floor: Bound, ceiling: Bound, supported: Bound) -> dict[str, float]:
-    """The regret by cause; each bound's distance from its plug-in value f, shared out by its own worst case."""
+def _costs(model: Model, eta: Array, unknown: float, bound: Bound, sign: float) -> tuple[Array, Array]:
+    """What each pair takes off the plug-in value, and the rewards' part of it (pairs,).
+
+    A floor V falls short of the empirical model by d = r^ + alpha P^ V - (its own bound) in every pair; so it is below
+    the plug-in value of the same policy by the sum of d over the empirical occupancy, exactly.
+    """
+    ev = model.evidence
+    V = np.append(bound.value, 0.0)
+    expected = np.where(
+        model.n > 0, sign * model.r + model.alpha * ev.per_pair(model.p * V[ev.columns]), sign * unknown
+    )
+    nothing, nowhere = np.zeros(model.n.size), np.zeros(model.n.size, np.int64)
+    chain = _mixed(ev, bound.choice, model.p, nothing, nowhere, model.n == 0)
+    weight = (_solved(chain, model.alpha, eta, transpose=True)[:, None] * bound.choice).ravel()
+    short = np.where(weight > 0.0, expected - bound.pairs, 0.0)
+    from_rewards = np.where(weight > 0.0, np.clip(short, 0.0, bound.noise), 0.0) * model.reward_part
+    return weight * short, weight * from_rewards * (model.n > 0)
+
+
+def _causes(
+    model: Model, eta: Array, unknown: float, floor: tuple[Array, Bound], best: tuple[Array, Bound], ceiling: Bound
+) -> dict[str, float]:
+    """The regret by cause: how far floor and ceiling are from their plug-in values, and these from each other."""
     causes: dict[str, float] = dict.fromkeys(("thin pairs", "reward noise", "unsupported pairs"), 0.0)
-    for bound in (floor, supported):
-        width = float(eta @ (bound.f[:-1] - bound.value))
-        visits = _solved(bound.chain, model.alpha, eta, transpose=True)
-        weight = (visits[:, None] * bound.choice).ravel()
-        radius = np.where((weight > 0.0) & ~bound.given_up, bound.radius, 0.0)
-        from_rewards = float(weight @ (np.minimum(radius, model.noise / np.maximum(model.n, 1.0)) * model.reward_part))
-        rest = max(width - float(weight @ radius), 0.0)  # pairs given up, thin or unsupported
-        unseen = float(weight[bound.given_up & (model.n == 0)].sum())
-        unseen *= rest / max(float(weight[bound.given_up].sum()), 1e-300)
-        shares = np.array([float(weight @ radius) - from_rewards + rest - unseen, from_rewards, unseen])
-        shares *= width / max(shares.sum(), 1e-300)  # the ceiling's worst case pays for actions that look worse
+    for (plug_in, bound), sign in ((floor, 1.0), (best, -1.0)):
+        costs, rewards = _costs(model, eta, unknown, bound, sign)
+        unseen = float(costs[model.n == 0].sum())
+        shares = np.array([float(costs.sum() - rewards.sum()) - unseen, float(rewards.sum()), unseen])
+        width = float(eta @ (sign * plug_in[:-1] - bound.value))
+        # the ceiling may belong to a policy that the empirical model thinks worse
+        shares *= width / total if (total := float(shares.sum())) > 0.0 else 0.0
         for cause, share in zip(causes, shares, strict=True):
             causes[cause] += float(share)
-    causes["unsupported pairs"] += float(eta @ (supported.value - ceiling.value))
-    causes["estimated distance to the best policy"] = float(eta @ (-supported.f[:-1] - floor.f[:-1]))
+    causes["unsupported pairs"] += float(eta @ (best[1].value - ceiling.value))
+    causes["estimated distance to the best policy"] = float(eta @ (best[0] - floor[0])[:-1])
     return causes
 
 
-def _wanted(model: Model, counts: Counts, eta: Array, floor: Bound, low: float) -> tuple[Wanted, ...]:
-    """Pairs by what they cost the floor: the worst case's visits times the radius, or times all that is given up."""
-    A = model.evidence.shape[1]
-    visits = _solved(floor.chain, model.alpha, eta, transpose=True)
-    weight = (visits[:, None] * floor.choice).ravel()
-    cost = np.where(floor.given_up, np.repeat(floor.f[:-1], A) - low, floor.radius)
-    cost = np.where(weight > 0.0, weight * cost, 0.0)
-    order = np.argsort(-cost, kind="stable")[:1000]
-    n = counts.visits.ravel()
+def _wanted(counts: Counts, costs: Array) -> tuple[Wanted, ...]:
+    """Pairs by what they cost the floor; four times the rows about halve it."""
+    A, n = counts.shape[1], counts.visits.ravel()
     return tuple(
         Wanted(
             counts.states[int(i) // A],
             counts.actions[int(i) % A],
             int(n[i]),
             int(max(3 * n[i], FIRST_ROWS)),
-            0.5 * float(cost[i]),
+            0.5 * float(costs[i]),
         )
-        for i in order
-        if cost[i] > 0.0
+        for i in np.argsort(-costs, kind="stable")[:1000]
+        if costs[i] > 0.0
     )
 
 
@@ -751,7 +749,7 @@ def _bootstrap(blocks: list[Counts], merged: Counts, ask: Question) -> Certifica
         p /= ev.per_pair(p)[ev.pair]
         means = sums / np.maximum(n, 1.0) + deviation * rng.standard_normal(n.size)
         r = np.clip(ev.per_pair(p * means), *merged.reward_range)
-        model = Model(ev, ask.alpha, total, p, r, nothing, np.zeros((1, S + 1)), (), nothing, nothing)
+        model = Model(ev, ask.alpha, total, ev.n, p, r, nothing, ev.n, nothing, nothing, nothing, nothing)
         values.append(_plug_in_value(model, ask.policy, low)[:-1])
         behaviours.append(_plug_in_value(model, logged, 0.5 * (low + high))[:-1])
         uppers.append(_best_value(model, ask.allowed, high))
