@@ -183,7 +183,7 @@ def coverage(replications):
         for size in sizes:
             print(f"{time.time() - begun:5.0f} s: {problem.__name__} at {size:,} rows", file=sys.stderr, flush=True)
             jobs = (joblib.delayed(replication)(problem, size, seed, seed < boots) for seed in range(count))
-            outcomes = np.array(joblib.Parallel(n_jobs=2, batch_size=20)(jobs), dtype=float)
+            outcomes = np.array(joblib.Parallel(n_jobs=2, batch_size=20, backend="multiprocessing")(jobs), dtype=float)
             broken = outcomes[:, :3].sum(axis=0).astype(int)
             most = int(binom.isf(ALARM, count, DELTA))  # more than this would be evidence against 1 - delta
             rows.append(

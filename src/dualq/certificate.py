@@ -48,6 +48,7 @@ Array = np.ndarray
 BLOCKS = 6  # of a log that is split here
 RATIO = 4.0  # each block begins when the log is this many times as long as when the one before began
 SHARES = {"optimal": 0.8, "behaviour": 0.1, "transitions": 0.1}  # of delta: the two references, and event 2
+ENOUGH = 20  # rows per logged pair, on average, before a reference is tried
 SPACING = 0.15  # between the logarithms of two rates
 TYPICAL = 0.25  # of the rewards' range: the standard deviation of r + alpha V(s') that the rates suit best ...
 SHARP = 0.6  # ... and how sharply, in the logarithm
@@ -445,6 +446,8 @@ def _references(blocks: Sequence[Counts], ev: Evidence, alpha: float) -> dict[st
     past = None
     for e, counts in enumerate(blocks[:-1], 1):
         past = counts if past is None else past.merge(counts)
+        if past.total < ENOUGH * (past.visits > 0).sum():
+            continue  # plug-in values of so few rows are wild, and a wild reference costs more than none
         mdp = _plug_in(past, alpha)
         best[e, :S] = solve(mdp).V[:S]
         behaviour[e, :S] = Policy(_logged(past, mdp)).value(mdp)[:S]
