@@ -299,7 +299,7 @@ def _sup(indptr, columns, p, eps, anchor, V, wanted, largest, weights, rest):
             if step > 0 and upper - lower < 1e-7:
                 break
         # with what rounding may do to the dual's own terms
-        most[i] = min(M, best + 4e-16 * (abs(M) + best_t + span) * (end - begin + 4))
+        most[i] = min(M, best + 4e-15 * (abs(M) + best_t + span) * (end - begin + 4))
         if best_t > 0.0:
             total = 0.0
             for j in range(begin, end):
