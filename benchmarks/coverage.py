@@ -76,8 +76,10 @@ def drifting(simulator, drift):
 
 
 def greedy(counts, mdp):
-    policy = dualq.solve(counts.mdp(mdp.discount)).primal_policy
-    return dualq.Policy(policy.matrix[: mdp.num_states], mdp.states, mdp.actions)
+    matrix = dualq.solve(counts.mdp(mdp.discount)).primal_policy.matrix[: mdp.num_states] * mdp.available
+    # in states that the log never left the empirical model has every action, the true one may not
+    matrix = np.where(matrix.any(axis=1, keepdims=True), matrix, mdp.available)
+    return dualq.Policy(matrix / matrix.sum(axis=1, keepdims=True), mdp.states, mdp.actions)
 
 
 def two_state():
@@ -139,10 +141,10 @@ def replication(problem, size, seed, bootstrap):
     counts, blocks = log.counts(), dualq.counts_in_blocks(log)
     policy = greedy(counts, mdp)
     ask = (policy, mdp.discount, eta)
-    given = {"value_range": KNOWN.get(problem)}
+    given = {"value_range": KNOWN.get(problem), "available": mdp.available}
     certificate = dualq.certificate_of(blocks, *ask, **given)
     value = policy.value(mdp)
-    n = np.where(counts.visits.any(axis=1, keepdims=True), counts.visits, 1.0)
+    n = np.where(counts.visits.any(axis=1, keepdims=True), counts.visits, mdp.available)
     usual = dualq.Policy(n / n.sum(axis=1, keepdims=True), mdp.states, mdp.actions).value(mdp)
     table, rounding = certificate.per_state, 1e-7 * np.abs(best).max()
     low, high = certificate.behaviour
@@ -179,7 +181,7 @@ def coverage(replications):
     rows, begun = [], time.time()
     for problem, sizes, fewer in CASES:
         count = max(replications // fewer, 1)
-        boots = min(count, 2 if fewer > 1 else 50)
+        boots = min(count, 2 if fewer > 1 else 40)
         for size in sizes:
             print(f"{time.time() - begun:5.0f} s: {problem.__name__} at {size:,} rows", file=sys.stderr, flush=True)
             jobs = (joblib.delayed(replication)(problem, size, seed, seed < boots) for seed in range(count))
