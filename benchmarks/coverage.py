@@ -203,6 +203,7 @@ def coverage(replications):
                     f"{outcomes[:, 6].mean():.0%}",
                 )
             )
+            print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
     header = (
         "problem",
         "rows",
