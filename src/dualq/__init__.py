@@ -18,9 +18,14 @@ if TYPE_CHECKING:
     from dualq.algorithms.schedules import constant, inverse_sqrt
     from dualq.algorithms.spd_q import SPDQ
     from dualq.algorithms.spd_rl import SPDRL, SPDRLUniform
+    from dualq.certificate import Certificate, certificate_of, counts_in_blocks
     from dualq.exact import solve
+    from dualq.fit import Fit, load
     from dualq.labels import Labels
+    from dualq.learner import PolicyLearner
+    from dualq.learning import learn
     from dualq.logs.log import Log
+    from dualq.logs.tables import read_log
     from dualq.mdp import MDP
     from dualq.policy import Policy
     from dualq.saddle import theory
@@ -36,11 +41,14 @@ _MODULES = {
     "theory": "dualq.saddle.theory",
 }
 _HOME = {
+    "Certificate": "dualq.certificate",
+    "Fit": "dualq.fit",
     "Labels": "dualq.labels",
     "Log": "dualq.logs.log",
     "MDP": "dualq.mdp",
     "PDHG": "dualq.algorithms.pdhg",
     "Policy": "dualq.policy",
+    "PolicyLearner": "dualq.learner",
     "PrimalDual": "dualq.algorithms.primal_dual",
     "QLearning": "dualq.algorithms.q_learning",
     "SPDQ": "dualq.algorithms.spd_q",
@@ -48,11 +56,16 @@ _HOME = {
     "SPDRLUniform": "dualq.algorithms.spd_rl",
     "Simulator": "dualq.simulator",
     "Solution": "dualq.solution",
+    "certificate_of": "dualq.certificate",
     "constant": "dualq.algorithms.schedules",
+    "counts_in_blocks": "dualq.certificate",
     "duality_gap": "dualq.saddle.gaps",
     "inverse_sqrt": "dualq.algorithms.schedules",
+    "learn": "dualq.learning",
     "linear": "dualq.algorithms.q_learning",
+    "load": "dualq.fit",
     "pseudo_gap": "dualq.saddle.gaps",
+    "read_log": "dualq.logs.tables",
     "settling": "dualq.simulator",
     "solve": "dualq.exact",
     "train": "dualq.training",
@@ -65,23 +78,31 @@ __all__ = [
     "PDHG",
     "SPDQ",
     "SPDRL",
+    "Certificate",
+    "Fit",
     "Labels",
     "Log",
     "Policy",
+    "PolicyLearner",
     "PrimalDual",
     "QLearning",
     "SPDRLUniform",
     "Simulator",
     "Solution",
     "__version__",
+    "certificate_of",
     "constant",
+    "counts_in_blocks",
     "duality_gap",
     "errors",
     "inverse_sqrt",
+    "learn",
     "linear",
+    "load",
     "models",
     "problems",
     "pseudo_gap",
+    "read_log",
     "settling",
     "solve",
     "theory",

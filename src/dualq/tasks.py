@@ -21,10 +21,12 @@ from dualq.errors import LogError, ModelError
 from dualq.labels import Labels
 from dualq.logs.counts import END, Counts
 from dualq.logs.log import Log
+from dualq.logs.tables import TableLog
 from dualq.mdp import MDP
+from dualq.rows import Rows
 from dualq.simulator import Simulator
 from dualq.solution import Solution
-from dualq.streams import Counted, Played, Recorded, Simulated, UniformPairs
+from dualq.streams import Counted, Played, Simulated, UniformPairs
 
 Array = np.ndarray
 
@@ -63,7 +65,7 @@ class _PlayedTask(Task):
 
 def task_of(source: Any, sampling: str = "trajectory", discount: float | None = None) -> Task:
     """A task from a Simulator, a Log or an MDP."""
-    if isinstance(source, Log):
+    if isinstance(source, Log | TableLog):
         return _task_of_log(source, discount)
     if isinstance(source, MDP):
         uniform = np.full(source.num_states, 1.0 / source.num_states)
@@ -84,21 +86,38 @@ def task_of(source: Any, sampling: str = "trajectory", discount: float | None = 
     return Task(stream, mdp, True, float(zeta), source.start, identity, silent)
 
 
-def _task_of_log(log: Log, discount: float | None) -> Task:
+def _task_of_log(log: Log | TableLog, discount: float | None) -> Task:
     """The rows of a log, with its empirical model: the sizes, the range of rewards, and what was seen."""
     discount = _checked_log_discount(discount)
-    if len(log) == 0:
-        raise LogError("the log has no rows")
     counts = log.counts()
+    if counts.total == 0:
+        raise LogError("the log has no rows")
     mdp = counts.mdp(discount)
     seen = counts.visits[counts.visits > 0]
     start = np.full(mdp.num_states, 1.0 / mdp.num_states)
-    identity = sha256(f"{discount!r} {mdp.reward_range!r}", *log.rows)
+    order = log.rows if isinstance(log, Log) else ()  # what lies in an engine is known by its counts
+    identity = sha256(f"{discount!r} {mdp.reward_range!r} {log.digest()}", *order)
     silent = _silent(counts, mdp.num_states)
-    # What no row leaves pays 0 for ever in the empirical model, as if the row that leads there had ended: so it counts
-    # while learning too, where nothing would ever be learned of its value.
-    rows = log.rows._replace(ended=log.rows.ended | silent[log.rows.s_next])
-    return Task(Recorded(*rows), mdp, False, float(seen.min() / len(log)), start, identity, silent)
+    return Task(_Closed(log.stream(), silent), mdp, False, float(seen.min() / counts.total), start, identity, silent)
+
+
+class _Closed:
+    """The rows of a log, where one that leads to a state that no row leaves has ended.
+
+    Such a state pays 0 for ever in the empirical model, as if the row that leads there had ended: so it counts while
+    learning too, where nothing would ever be learned of its value.
+    """
+
+    def __init__(self, stream: Any, silent: Array):
+        self.stream, self.silent = stream, silent
+
+    def init(self, seed: int) -> Any:
+        return self.stream.init(seed)
+
+    def fill(self, state: Any, rows: Rows) -> int:
+        count = self.stream.fill(state, rows)
+        rows.ended[:count] |= self.silent[rows.s_next[:count]]
+        return count
 
 
 def _checked_log_discount(discount: float | None) -> float:

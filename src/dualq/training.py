@@ -30,6 +30,7 @@ from dualq.algorithms.schedules import check_length
 from dualq.checkpoints import resume, save, settings_of
 from dualq.errors import CheckpointError, ModelError
 from dualq.logs.log import Log
+from dualq.logs.tables import TableLog
 from dualq.metrics import Metrics
 from dualq.simulator import Simulator
 from dualq.solution import Solution
@@ -113,7 +114,7 @@ def train(
     else:
         task = source if isinstance(source, Task) else task_of(source, sampling, discount)
     if hasattr(algorithm, "step_size"):  # PDHG finds its own
-        check_length(algorithm.step_size, min(steps, len(source)) if isinstance(source, Log) else steps)
+        check_length(algorithm.step_size, min(steps, len(source)) if isinstance(source, Log | TableLog) else steps)
     zeta = checked_zeta(algorithm, task)
     with _interrupts() as interrupted:
         if seeds is None:

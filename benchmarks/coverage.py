@@ -1,0 +1,323 @@
+"""How often the certificate's promises hold, on problems with a known truth, and how wide they are.
+
+uv run --all-extras --group bench python benchmarks/coverage.py [--replications 1000] [--only widths|coverage]
+
+Each replication records a new log, takes the plug-in optimum of that log as the policy, and asks for floor and ceiling.
+"Broken" counts replications where any of the certificate's bounds (floor, ceilings, the behaviour's interval; at the
+start and in every state) was on the wrong side of the truth. Beside it: how often the plug-in value promised too much,
+and how often the bootstrap's floor or ceiling at the start was wrong (on fewer replications, it is slow).
+"""
+
+import argparse
+import functools
+import sys
+import time
+
+import joblib
+import numpy as np
+from common import markdown, publish
+from scipy.stats import binom
+
+import dualq
+from dualq import problems
+from dualq.kernels import advance, generator_state, kernel, uniform
+from dualq.rows import WALK_STREAM, Rows
+from dualq.simulator import Simulated
+from dualq.walks import act, find, follow
+
+DELTA = 0.05
+ALARM = 1e-3  # one-sided binomial
+
+
+@kernel
+def _episodes(tables, absorbing, rows, x):
+    """One walk that starts anew wherever it is absorbed."""
+    s = -1
+    for i in range(rows.s.size):
+        if s < 0:
+            x = advance(x)
+            s = find(tables.start, 0, tables.start.size, uniform(x))
+        a, x = act(tables, s, i, x)
+        r, s_next, x = follow(tables, s, a, x)
+        ended = absorbing[s_next]
+        rows.s[i], rows.a[i], rows.r[i], rows.s_next[i], rows.ended[i] = s, a, r, s_next, ended
+        s = -1 if ended else s_next
+
+
+def record(simulator, size, seed):
+    """A log; of episodes, where the problem has states that are never left."""
+    mdp = simulator.mdp
+    if not mdp.absorbing.any():
+        return simulator.record(size, seed)
+    rows = Rows.empty(size)
+    _episodes(Simulated(simulator)._tables, mdp.absorbing, rows, generator_state(seed, WALK_STREAM)[0])
+    return dualq.Log.from_rows(rows, mdp.states, mdp.actions, mdp.reward_range, source=simulator.source)
+
+
+def noisy(simulator, width=0.1):
+    """The same problem with rewards uniform on +-width around their means."""
+    mdp = simulator.mdp
+    means = np.repeat(mdp.rewards.ravel(), np.diff(mdp.indptr))
+    bound = (mdp.reward_range[0] - width, mdp.reward_range[1] + width)
+    wider = dualq.MDP(mdp.transitions, mdp.rewards, mdp.discount, reward_bound=bound)
+    return dualq.Simulator(wider, simulator.behaviour, simulator.start, simulator.source, means - width, means + width)
+
+
+def drifting(simulator, drift):
+    return dualq.Simulator(
+        simulator.mdp,
+        simulator.behaviour,
+        simulator.start,
+        simulator.source,
+        simulator.reward_low,
+        simulator.reward_high,
+        drift,
+    )
+
+
+def greedy(counts, mdp):
+    matrix = dualq.solve(counts.mdp(mdp.discount)).primal_policy.matrix[: mdp.num_states] * mdp.available
+    # in states that the log never left the empirical model has every action, the true one may not
+    matrix = np.where(matrix.any(axis=1, keepdims=True), matrix, mdp.available)
+    return dualq.Policy(matrix / matrix.sum(axis=1, keepdims=True), mdp.states, mdp.actions)
+
+
+def two_state():
+    return problems.two_state()
+
+
+def two_state_wandering():
+    base = two_state()
+    return drifting(base, dualq.wandering(dualq.Policy([[0.9, 0.1], [0.05, 0.95]]), 2.0))
+
+
+def garnet():
+    return noisy(problems.garnet(20, 4, 5, discount=0.9, seed=0))
+
+
+def garnet_settling():
+    base = garnet()
+    skewed = np.tile([0.7, 0.1, 0.1, 0.1], (20, 1))
+    return drifting(base, dualq.settling(dualq.Policy(skewed), 0.3))
+
+
+def frozen_lake():
+    return problems.gym("FrozenLake-v1", discount=0.9)
+
+
+def inventory():
+    return problems.inventory(capacity=4, lot=2, demand={"low": 1.0, "high": 3.0}, discount=0.9)
+
+
+def icu_sepsis():
+    return problems.icu_sepsis()
+
+
+# what is known of values beyond the rewards' range: only the end pays, and it pays 1
+KNOWN = {frozen_lake: (0.0, 1.0), icu_sepsis: (0.0, 1.0)}
+
+CASES = [
+    (two_state, (100, 3_000, 100_000), 1),
+    (two_state_wandering, (30_000,), 1),
+    (garnet, (300, 100_000), 1),
+    (garnet_settling, (30_000,), 1),
+    (frozen_lake, (300, 30_000), 1),
+    (inventory, (300, 30_000), 1),
+    (icu_sepsis, (100_000,), 100),
+]
+
+
+@functools.cache
+def _truth(problem):
+    simulator = problem()
+    return simulator, dualq.solve(simulator.mdp).V
+
+
+def replication(problem, size, seed, bootstrap):
+    """What one log promised and whether it was true."""
+    simulator, best = _truth(problem)
+    mdp, eta = simulator.mdp, simulator.start
+    log = record(simulator, size, seed)
+    counts, blocks = log.counts(), dualq.counts_in_blocks(log)
+    policy = greedy(counts, mdp)
+    ask = (policy, mdp.discount, eta)
+    given = {"value_range": KNOWN.get(problem), "available": mdp.available}
+    certificate = dualq.certificate_of(blocks, *ask, **given)
+    value = policy.value(mdp)
+    n = np.where(counts.visits.any(axis=1, keepdims=True), counts.visits, mdp.available)
+    usual = dualq.Policy(n / n.sum(axis=1, keepdims=True), mdp.states, mdp.actions).value(mdp)
+    table, rounding = certificate.per_state, 1e-7 * np.abs(best).max()
+    low, high = certificate.behaviour
+    broken_floor = certificate.lower > eta @ value + rounding
+    broken_ceiling = certificate.upper < eta @ best - rounding
+    joint = (
+        broken_floor
+        or broken_ceiling
+        or not low - rounding <= eta @ usual <= high + rounding
+        or (table["lower"] > value + rounding).any()
+        or (table["upper"] < best - rounding).any()
+        or (table["behaviour_low"] > usual + rounding).any()
+        or (table["behaviour_high"] < usual - rounding).any()
+    )
+    result = [
+        broken_floor,
+        broken_ceiling,
+        joint,
+        certificate.estimate > eta @ value + rounding,
+        certificate.regret,
+        eta @ value - certificate.lower,
+        certificate.informative,
+        np.nan,
+        np.nan,
+    ]
+    if bootstrap:
+        second = dualq.certificate_of(counts, *ask, **given, method="bootstrap", seed=seed)
+        result[-2] = second.lower > eta @ value + rounding or second.upper < eta @ best - rounding
+        result[-1] = second.regret
+    return result
+
+
+def coverage(replications):
+    rows, begun = [], time.time()
+    for problem, sizes, fewer in CASES:
+        count = max(replications // fewer, 1)
+        boots = min(count, 2 if fewer > 1 else 40)
+        for size in sizes:
+            print(f"{time.time() - begun:5.0f} s: {problem.__name__} at {size:,} rows", file=sys.stderr, flush=True)
+            jobs = (joblib.delayed(replication)(problem, size, seed, seed < boots) for seed in range(count))
+            outcomes = np.array(joblib.Parallel(n_jobs=2, batch_size=20, backend="multiprocessing")(jobs), dtype=float)
+            broken = outcomes[:, :3].sum(axis=0).astype(int)
+            most = int(binom.isf(ALARM, count, DELTA))  # more than this would be evidence against 1 - delta
+            rows.append(
+                (
+                    problem.__name__,
+                    f"{size:,}",
+                    count,
+                    *broken,
+                    f"{most}: {'kept' if broken[2] <= most else 'BROKEN'}",
+                    f"{outcomes[:, 3].mean():.0%}",
+                    f"{np.nanmean(outcomes[:, 7]):.0%} of {boots}",
+                    f"{np.median(outcomes[:, 4]):.3g}",
+                    f"{np.median(outcomes[:, 5]):.3g}",
+                    f"{np.nanmedian(outcomes[:, 8]):.3g}",
+                    f"{outcomes[:, 6].mean():.0%}",
+                )
+            )
+            print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
+    header = (
+        "problem",
+        "rows",
+        "logs",
+        "floor broken",
+        "ceiling broken",
+        "any bound broken",
+        f"allowed at delta = {DELTA}",
+        "plug-in promised too much",
+        "bootstrap broken",
+        "regret, median",
+        "truth - floor, median",
+        "bootstrap's regret",
+        "informative",
+    )
+    text = (
+        "Simulated logs with a known truth, confidence .95, the policy is the plug-in optimum of the same log.\n"
+        "`allowed` is how many broken logs a one-sided binomial test at 1e-3 would still accept; `any bound` counts\n"
+        "floor, ceiling and the behaviour's interval, at the start and in every state. FrozenLake and ICU-Sepsis are\n"
+        "given the value range [0, 1].\n\n" + markdown(header, rows)
+    )
+    publish("The certificate: how often its promises hold", text)
+
+
+# ---- widths
+
+
+def weissman(counts, policy, mdp, eta):
+    """The plain robust regret bound: an L1 ball around every row of P^ (Weissman et al., 2003), Hoeffding for rewards.
+
+    At the final counts, as if they were not random: in favour of this bound.
+    """
+    S, A = counts.shape
+    n = counts.visits.astype(float)
+    low, high = counts.reward_range
+    level = np.log(4.0 * S * A / DELTA)
+    reward_radius = (high - low) * np.sqrt(level / (2.0 * n))
+    radius = np.sqrt(2.0 * (level + S * np.log(2.0)) / n)
+    model = counts.mdp(mdp.discount)
+    P, R = model.transitions.toarray().reshape(S, A, S), model.rewards
+
+    def worst(V):  # move radius/2 of the mass from the best states to the worst one
+        order = np.argsort(-V)
+        before = np.cumsum(P[:, :, order], axis=2)
+        kept = np.maximum(before - radius[:, :, None] / 2.0, 0.0)
+        taken = np.minimum(radius / 2.0, before[:, :, -1])
+        q = np.diff(kept, axis=2, prepend=0.0) @ V[order] + taken * V.min()
+        return q
+
+    def fixed_point(backup):
+        V = np.zeros(S)
+        for _ in range(int(30.0 / (1.0 - mdp.discount))):
+            V = backup(V)
+        return V
+
+    floor = fixed_point(lambda V: (policy.matrix * (R - reward_radius + mdp.discount * worst(V))).sum(axis=1))
+    ceiling = fixed_point(lambda V: (R + reward_radius - mdp.discount * worst(-V)).max(axis=1))
+    limits = (low / (1.0 - mdp.discount), high / (1.0 - mdp.discount))
+    return float(eta @ np.clip(ceiling, *limits) - eta @ np.clip(floor, *limits))
+
+
+def widths():
+    def garnets(discount):
+        return [noisy(problems.garnet(20, 4, 5, discount=discount, seed=seed)) for seed in range(5)]
+
+    groups = [
+        ("two_state", [two_state()], (10_000, 100_000, 1_000_000), {100_000: 0.5}),
+        ("Garnet .9", garnets(0.9), (100_000, 1_000_000), {1_000_000: 0.2}),
+        ("Garnet .99", garnets(0.99), (100_000, 1_000_000), {1_000_000: 2.0}),
+    ]
+    rows = []
+    for name, simulators, sizes, targets in groups:
+        for size in sizes:
+            found = []
+            for seed, simulator in enumerate(simulators if len(simulators) > 1 else simulators * 5):
+                mdp, eta = simulator.mdp, simulator.start
+                log = simulator.record(size, seed)
+                counts, blocks = log.counts(), dualq.counts_in_blocks(log)
+                policy = greedy(counts, mdp)
+                full = dualq.certificate_of(blocks, policy, mdp.discount, eta)
+                single = dualq.certificate_of(counts, policy, mdp.discount, eta)
+                plain = weissman(counts, policy, mdp, eta)
+                error = eta @ policy.value(mdp) - full.lower
+                found.append((full.regret, error, single.regret, plain, plain / full.regret))
+            regret, error, single, plain, ratio = np.median(found, axis=0)
+            spread = f"{min(f[0] for f in found):.3g} to {max(f[0] for f in found):.3g}"
+            target = targets.get(size, "")
+            rows.append(
+                (
+                    name,
+                    f"{size:,}",
+                    f"{regret:.3g} ({spread})",
+                    target,
+                    f"{error:.3g}",
+                    f"{single:.3g}",
+                    f"{plain:.3g}",
+                    f"{ratio:.1f}",
+                )
+            )
+    header = ("problem", "rows", "regret", "target", "truth - floor", "one block", "L1 (Weissman)", "L1 / regret")
+    publish(
+        "The certificate: how wide it is",
+        "Trajectories, uniform behaviour on Garnet(20, 4, 5) with reward noise uniform on ±.1; medians over five\n"
+        "(seeds 0 to 4 of the model; on two_state five logs), with their range. One block: from plain counts.\n\n"
+        + markdown(header, rows),
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--replications", type=int, default=1000)
+    parser.add_argument("--only", choices=("widths", "coverage"))
+    options = parser.parse_args()
+    if options.only != "coverage":
+        widths()
+    if options.only != "widths":
+        coverage(options.replications)

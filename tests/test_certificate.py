@@ -1,0 +1,417 @@
+"""The certificate: against brute force over models that the data allow, against the truth, and at its edges."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog, minimize
+from scipy.stats import binom
+
+import dualq
+from dualq import certificate as module
+from dualq import problems
+from dualq.errors import LogError, ModelError
+from dualq.logs.counts import Counts
+
+CONFIDENCE = 0.95
+
+
+def noisy_garnet(states=6, actions=3, branching=3, discount=0.9, seed=0, width=0.1):
+    simulator = problems.garnet(states, actions, branching, discount=discount, seed=seed)
+    mdp = simulator.mdp
+    means = np.repeat(mdp.rewards.ravel(), np.diff(mdp.indptr))
+    wider = dualq.MDP(mdp.transitions, mdp.rewards, discount, reward_bound=(-width, 1.0 + width))
+    return dualq.Simulator(wider, simulator.behaviour, simulator.start, "", means - width, means + width)
+
+
+def greedy(counts, discount):
+    policy = dualq.solve(counts.mdp(discount)).primal_policy
+    return dualq.Policy(policy.matrix[: len(counts.states)])
+
+
+def certified(simulator, rows, seed=0, **options):
+    log = simulator.record(rows, seed)
+    policy = greedy(log.counts(), simulator.mdp.discount)
+    blocks = dualq.counts_in_blocks(log)
+    return policy, dualq.certificate_of(blocks, policy, simulator.mdp.discount, simulator.start, **options)
+
+
+# ---- the two events
+
+
+def test_boundary_is_the_root_of_the_mixture_and_beats_no_single_rate_bound_by_more_than_its_weight():
+    rng = np.random.default_rng(0)
+    spread, scales = rng.random((3, 5)) * 100, 1.0 + rng.random((3, 5))
+    rates, weights = np.exp(np.arange(-6.0, 1.0, 0.15)), np.full(47, -np.log(47.0))
+    n = np.ones((3, 5))
+    found = module._boundary(n, spread, scales, rates, weights, 5.0)
+    for p in range(5):
+        alive = rates * scales[:, p].max() < 1.0
+        z = rates[alive, None] * scales[:, p]
+        phi = ((-np.log1p(-z) - z) / scales[:, p] ** 2 * spread[:, p]).sum(axis=1)
+        mixture = np.log(np.exp(weights[alive] + rates[alive] * found[p] - phi).sum())
+        assert mixture == pytest.approx(5.0, abs=1e-6)
+        assert found[p] <= ((5.0 - weights[alive] + phi) / rates[alive]).min()
+
+
+def test_event_one_holds_at_all_times_for_skewed_rewards():
+    # 2,000 sequences of Bernoulli(.03) rewards, each looked at after every row; the boundary must be crossed in at most
+    # 10% of them. False alarm: binomial(2000, .1) above 240, 3e-9 even if the bound were exact.
+    rng = np.random.default_rng(1)
+    rates = np.exp(np.arange(-3.0, 0.0, 0.3))
+    weights = np.full(rates.size, -np.log(rates.size))
+    x = (rng.random((2000, 200)) < 0.03).astype(float)
+    guess = 0.05
+    crossed = np.zeros(2000, bool)
+    for size in range(1, 201):
+        deviation = np.abs(x[:, :size].sum(axis=1) - 0.03 * size)
+        spread = ((x[:, :size] - guess) ** 2).sum(axis=1)[None]
+        for scale, sign in ((guess, 1.0), (1.0 - guess, -1.0)):
+            noise = module._boundary(
+                np.ones((1, 2000)), spread, np.full((1, 2000), scale), rates, weights, np.log(2 / 0.1)
+            )
+            right_side = sign * (x[:, :size].sum(axis=1) - 0.03 * size) > 0.0
+            crossed |= (deviation > noise) & right_side
+    assert crossed.sum() <= 240
+
+
+def test_event_two_holds_at_all_times():
+    # 1,000 sequences over 6 outcomes, looked at after every row, delta = .1; false alarm as above: binomial(1000, .1)
+    # above 140 has probability 3e-5 even if the bound were exact.
+    rng = np.random.default_rng(2)
+    truth = np.array([0.6, 0.3, 0.08, 0.02, 0.0, 0.0])
+    crossed = 0
+    for _ in range(1000):
+        counts = np.cumsum(np.eye(6)[rng.choice(6, 60, p=truth)], axis=0)
+        n = counts.ravel()
+        evidence = module.Evidence(
+            np.arange(0, n.size + 1, 6), np.tile(np.arange(6), 60), n[None], n[None], n[None], np.ones(6, bool), (60, 1)
+        )
+        eps = module._divergence(evidence, n, np.log(10.0))
+        share = counts / counts.sum(axis=1, keepdims=True)
+        ratio = np.where(share > 0, share / np.maximum(truth, 1e-300), 1.0)
+        crossed += bool((np.where(share > 0, share * np.log(ratio), 0.0).sum(axis=1) > eps).any())
+    assert crossed <= 140
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_supremum_over_the_ball_against_a_general_solver(seed):
+    rng = np.random.default_rng(seed)
+    seen = rng.dirichlet(np.ones(3))
+    p_hat = np.append(seen, [0.0, 0.0])
+    d, eps = rng.standard_normal(5), float(rng.choice([0.003, 0.05, 0.7]))
+
+    def divergence(p):
+        return float((seen * np.log(seen / np.maximum(p[:3], 1e-12))).sum())
+
+    best = -np.inf
+    for start in (p_hat * 0.9 + 0.02, np.full(5, 0.2) * 0.1 + p_hat * 0.9):
+        found = minimize(
+            lambda p: -p @ d,
+            start / start.sum(),
+            bounds=[(1e-9, 1.0)] * 5,
+            constraints=[
+                {"type": "eq", "fun": lambda p: p.sum() - 1.0},
+                {"type": "ineq", "fun": lambda p: eps - divergence(p)},
+            ],
+            options={"ftol": 1e-12, "maxiter": 500},
+        )
+        if found.success and divergence(found.x) <= eps * (1 + 1e-6):
+            best = max(best, -found.fun)
+    weights, rest = np.empty(3), np.empty(1)
+    most = module._sup(
+        np.array([0, 3]), np.arange(3), seen, np.array([eps]), d[:3].copy(), np.zeros(6), np.ones(1, bool),
+        np.array([d.max()]), weights, rest,
+    )  # fmt: skip
+    assert most[0] >= best - 1e-6  # a bound
+    assert most[0] == pytest.approx(best, abs=2e-4)  # and the best one, to the general solver's precision
+    attained = weights @ d[:3] + rest[0] * d.max()
+    assert weights.sum() + rest[0] == pytest.approx(1.0)
+    assert attained == pytest.approx(most[0], abs=1e-5)
+
+
+# ---- floor and ceiling against models that the data allow
+
+
+def test_no_model_in_the_confidence_set_is_below_the_floor_or_above_the_ceiling():
+    """Random and adversarial models inside both events: their values must respect the bounds, and come near them."""
+    simulator = noisy_garnet(states=4, actions=2, branching=2)
+    log = simulator.record(4000, 3)
+    counts, blocks, alpha = log.counts(), dualq.counts_in_blocks(log), 0.9
+    policy = greedy(counts, alpha)
+    certificate = dualq.certificate_of(blocks, policy, alpha, simulator.start)
+    models = module._models(blocks, counts, alpha, 0.05)
+    model = models["optimal"]
+    ev = model.evidence
+    rng = np.random.default_rng(0)
+    floors, ceilings = [], []
+    for _ in range(400):
+        P, R = np.zeros((8, 4)), np.zeros(8)
+        for i in range(8):
+            entries = slice(ev.indptr[i], ev.indptr[i + 1])
+            seen = model.p[entries]
+            direction = rng.standard_normal(seen.size)
+            step = 1.0
+            while True:  # as far as the divergence allows
+                q = seen * np.exp(step * direction)
+                q /= q.sum()
+                if (seen * np.log(seen / q)).sum() <= model.eps[i]:
+                    break
+                step *= 0.9
+            P[i, ev.columns[entries]] = q
+            # event 1: r + alpha P f^ in centre -+ noise / n; the reward takes what is left
+            side = rng.choice([-model.noise[0, i], model.noise[1, i]]) / model.n[i]
+            R[i] = model.centre[i] + side - alpha * q @ model.anchor[entries]
+        mdp_values = np.linalg.solve(
+            np.eye(4) - alpha * (policy.matrix[:, :, None] * P.reshape(4, 2, 4)).sum(axis=1),
+            (policy.matrix * R.reshape(4, 2)).sum(axis=1),
+        )
+        V = np.zeros(4)
+        for _ in range(300):
+            V = (R + alpha * P @ V).reshape(4, 2).max(axis=1)
+        floors.append(simulator.start @ mdp_values - certificate.lower)
+        ceilings.append(certificate.upper - simulator.start @ V)
+        assert (mdp_values >= certificate.per_state["lower"] - 1e-6).all()
+        assert (certificate.per_state["upper"] + 1e-6 >= V).all()
+    width = certificate.regret
+    assert min(floors) < 0.5 * width
+    assert min(ceilings) < 0.5 * width
+
+
+def test_floor_is_below_a_linear_program_over_a_smaller_set():
+    """An independent adversary: P on the L1 ball that Pinsker puts inside the KL ball's conclusion, rewards fixed."""
+    simulator = noisy_garnet(states=3, actions=2, branching=2, seed=2)
+    log = simulator.record(3000, 0)
+    counts, alpha = log.counts(), 0.9
+    policy = greedy(counts, alpha)
+    certificate = dualq.certificate_of(counts, policy, alpha, simulator.start)  # one block: the anchor is 0
+    model = module._models([counts], counts, alpha, 0.05)["optimal"]
+    ev = model.evidence
+    V = np.zeros(3)
+    for _ in range(60):
+        q = np.zeros(6)
+        for i in range(6):
+            seen = np.zeros(3)
+            seen[ev.columns[ev.indptr[i] : ev.indptr[i + 1]]] = model.p[ev.indptr[i] : ev.indptr[i + 1]]
+            # |P - P^| small enough that KL(P^ || P) <= eps for sure: KL <= sum (P^ - P)^2 / P
+            least = seen[seen > 0].min() / 2
+            room = min(least, np.sqrt(model.eps[i] * least / 3))
+            bounds = [(s - room, s + room) if s > 0 else (0.0, 0.0) for s in seen]
+            best = linprog(V, A_eq=np.ones((1, 3)), b_eq=[1.0], bounds=bounds)
+            q[i] = model.r[i] - model.noise[0, i] / model.n[i] + alpha * best.fun
+        V = (policy.matrix * q.reshape(3, 2)).sum(axis=1)
+    assert (certificate.per_state["lower"] <= V + 10.0 * alpha**60).all()
+    assert certificate.lower > 0.0
+
+
+# ---- against the truth
+
+
+@pytest.mark.parametrize("rows", [60, 3000])
+def test_the_promises_hold_on_trajectories(rows):
+    # 100 logs; each may fail with probability .05 at worst, so the test fails by chance with probability 1e-3 at most.
+    simulator = problems.two_state()
+    drift = dualq.wandering(dualq.Policy([[0.9, 0.1], [0.05, 0.95]]), 2.0)
+    simulator = dualq.Simulator(simulator.mdp, simulator.behaviour, simulator.start, "", drift=drift)
+    best = dualq.solve(simulator.mdp).V
+    broken = 0
+    for seed in range(100):
+        policy, c = certified(simulator, rows, seed)
+        value = policy.value(simulator.mdp)
+        broken += bool((c.per_state["lower"] > value + 1e-9).any() or (c.per_state["upper"] < best - 1e-9).any())
+    assert broken <= binom.isf(1e-3, 100, 0.05)
+
+
+def test_behaviour_interval_holds_for_the_logged_frequencies():
+    simulator = noisy_garnet()
+    log = simulator.record(50_000, 0)
+    counts = log.counts()
+    c = dualq.certificate_of(dualq.counts_in_blocks(log), greedy(counts, 0.9), 0.9, simulator.start)
+    usual = dualq.Policy(counts.visits / counts.visits.sum(axis=1, keepdims=True)).value(simulator.mdp)
+    low, high = c.behaviour
+    assert low <= simulator.start @ usual <= high
+    assert c.improvement == c.lower - high > 0.0
+    assert high - low < 0.5 * c.value_range[1]
+
+
+def test_the_targets_are_met():
+    policy, c = certified(problems.two_state(), 100_000)
+    assert c.regret <= 0.5
+    assert problems.two_state().start @ policy.value(problems.two_state().mdp) - c.lower <= 0.2
+    assert certified(noisy_garnet(20, 4, 5, 0.9), 1_000_000)[1].regret <= 0.2
+    assert certified(noisy_garnet(20, 4, 5, 0.99), 1_000_000)[1].regret <= 2.0
+
+
+# ---- how it behaves
+
+
+def test_more_rows_and_less_confidence_make_it_tighter():
+    simulator = problems.two_state()
+    widths = [certified(simulator, rows)[1].regret for rows in (300, 3000, 30_000, 300_000)]
+    assert widths == sorted(widths, reverse=True)
+    sure, less = (certified(simulator, 3000, confidence=confidence)[1] for confidence in (0.999, 0.5))
+    assert sure.lower < less.lower
+    assert sure.upper > less.upper
+
+
+def test_causes_add_up_to_the_regret_and_wanted_names_what_the_floor_needs():
+    simulator = noisy_garnet()
+    _, c = certified(simulator, 20_000)
+    assert sum(c.causes.values()) == pytest.approx(c.regret, rel=1e-5)
+    assert all(c.causes[name] > 0.0 for name in ("thin pairs", "reward noise"))
+    wanted = c.wanted(3)
+    assert len(wanted) == 3
+    assert [w.raises for w in wanted] == sorted((w.raises for w in wanted), reverse=True)
+    # The rows that are asked for do raise the floor, and by about what is said: three times the pair's own rows again.
+    log = simulator.record(20_000, 0)
+    counts, policy = log.counts(), greedy(log.counts(), 0.9)
+    before = dualq.certificate_of(counts, policy, 0.9, simulator.start)
+    first = before.wanted(1)[0]
+    chosen = (log.state == first.state) & (log.action == first.action)
+    assert chosen.sum() == first.visits
+    again = np.concatenate([np.arange(len(log)), np.tile(np.flatnonzero(chosen), 3)])
+    columns = (log.state[again], log.action[again], log.reward[again], log.next_state[again])
+    more = Counts.from_arrays(*columns, states=6, actions=3, reward_range=log.reward_range)
+    after = dualq.certificate_of(more, policy, 0.9, simulator.start)
+    assert 0.5 * first.raises < after.lower - before.lower < 2.0 * first.raises
+
+
+def test_unsupported_pairs_may_do_anything():
+    """A pair never logged: whatever the model does there, floor and ceiling hold."""
+    base = noisy_garnet(states=4, actions=2, branching=2)
+    never = dualq.Policy([[1.0, 0.0], [0.5, 0.5], [0.5, 0.5], [0.5, 0.5]])
+    for seed, (reward, to) in enumerate([(1.1, 0), (-0.1, 0), (-0.1, 3), (1.1, 2)]):
+        P, rewards = base.mdp.transitions.toarray().reshape(4, 2, 4).copy(), base.mdp.rewards.copy()
+        P[0, 1], rewards[0, 1] = np.eye(4)[to], reward
+        mdp = dualq.MDP(P, rewards, 0.9, reward_bound=(-0.1, 1.1))
+        simulator = dualq.Simulator(mdp, never, base.start, "")
+        log = simulator.record(20_000, seed)
+        blocks = dualq.counts_in_blocks(log)
+        for policy in (dualq.Policy(np.tile([0.0, 1.0], (4, 1))), dualq.Policy(np.tile([0.7, 0.3], (4, 1)))):
+            c = dualq.certificate_of(blocks, policy, 0.9, base.start)
+            value = policy.value(mdp)
+            assert (c.per_state["lower"] <= value).all()
+            assert (c.per_state["upper"] >= dualq.solve(mdp).V).all()
+            assert c.causes["unsupported pairs"] > 0.0
+            assert c.upper_supported < c.upper
+        declared = np.ones((4, 2), bool)
+        declared[0, 1] = False
+        c = dualq.certificate_of(blocks, never, 0.9, base.start, available=declared)
+        assert c.upper == pytest.approx(c.upper_supported)
+
+
+def test_ends_and_states_never_left():
+    # 0 -> 1 -> ends with 1, each step pays 0 until then; state 2 is reached once and never left, state 3 is an end.
+    s, a, s_next = [0, 1] * 500, [0, 0] * 500, [1, 3] * 500
+    r, ended = [0.0, 1.0] * 500, [False, True] * 500
+    counts = Counts.from_arrays(
+        [*s, 1], [*a, 1], [*r, 0.0], [*s_next, 2], [*ended, False], states=4, actions=2, reward_range=(0.0, 1.0)
+    )
+    policy = dualq.Policy(np.tile([1.0, 0.0], (4, 1)))
+    c = dualq.certificate_of(counts, policy, 0.9, {0: 1.0})
+    assert c.value_range == (0.0, pytest.approx(10.0))
+    assert c.per_state["lower"][0] <= 0.9 <= c.per_state["upper"][0]
+    assert c.per_state["lower"][1] <= 1.0
+    assert c.lower > 0.5  # 500 visits, one successor each: nearly everything is known of action 0
+    assert c.per_state["lower"][2] == 0.0
+    assert c.per_state["upper"][2] == pytest.approx(10.0)
+    negative = Counts.from_arrays(s, a, [-x for x in r], s_next, ended, states=4, actions=2, reward_range=(-1.0, -0.0))
+    c = dualq.certificate_of(negative, policy, 0.9, {0: 1.0})
+    assert c.value_range == (pytest.approx(-10.0), 0.0)
+    assert c.lower <= -0.9 <= c.upper <= 0.0
+    with_range = dualq.certificate_of(counts, policy, 0.9, {0: 1.0}, value_range=(0.0, 1.0))
+    assert with_range.lower >= c.lower
+    assert with_range.upper <= 1.0
+
+
+def test_one_row_and_no_row_say_nothing():
+    one = Counts.from_arrays([0], [0], [0.5], [1], states=2, actions=2, reward_range=(0.0, 1.0))
+    none = Counts.from_arrays([], [], [], [], states=2, actions=2, reward_range=(0.0, 1.0))
+    policy = dualq.Policy([[1.0, 0.0], [1.0, 0.0]])
+    for counts in (one, none):
+        c = dualq.certificate_of(counts, policy, 0.9, [0.5, 0.5])
+        assert (c.lower, c.upper) == (0.0, pytest.approx(10.0))
+        assert not c.informative
+        # the one row again and again would promise its own reward; no row, however often, promises nothing
+        assert (c.rows_needed is None) == (counts is none)
+    little = problems.two_state().record(30, 0)
+    c = dualq.certificate_of(
+        dualq.counts_in_blocks(little), greedy(little.counts(), 0.9), 0.9, problems.two_state().start
+    )
+    assert not c.informative
+    assert c.rows_needed is not None
+    assert 30 < c.rows_needed < 30_000
+
+
+def test_numbers_stay_finite_at_extreme_scales_and_shift_with_the_rewards():
+    simulator = noisy_garnet(states=4, actions=2, branching=2)
+    log = simulator.record(5000, 0)
+    policy = greedy(log.counts(), 0.9)
+
+    def certificate(scale, shift):
+        low, high = (scale * end + shift for end in log.reward_range)
+        columns = (log.state, log.action, np.clip(scale * log.reward + shift, low, high), log.next_state)
+        moved = dualq.Log(*columns, 4, 2, reward_range=(low, high))
+        return dualq.certificate_of(dualq.counts_in_blocks(moved), policy, 0.9, simulator.start)
+
+    base = certificate(1.0, 0.0)
+    for scale, shift in ((1e-6, 0.0), (1e6, 0.0), (1.0, 1000.0)):
+        other = certificate(scale, shift)
+        assert other.lower == pytest.approx(scale * base.lower + 10.0 * shift, rel=1e-5)
+        assert other.upper == pytest.approx(scale * base.upper + 10.0 * shift, rel=1e-5)
+    constant = Counts.from_arrays([0, 1] * 50, [0] * 100, [2.0] * 100, [1, 0] * 50, states=2, actions=1)
+    c = dualq.certificate_of(constant, dualq.Policy([[1.0], [1.0]]), 0.5, [1.0, 0.0])
+    assert (c.lower, c.upper) == (pytest.approx(4.0), pytest.approx(4.0))
+
+
+def test_the_bootstrap_is_labelled_narrower_and_not_far_off():
+    simulator = noisy_garnet()
+    log = simulator.record(20_000, 0)
+    counts = log.counts()
+    policy = greedy(counts, 0.9)
+    proven = dualq.certificate_of(dualq.counts_in_blocks(log), policy, 0.9, simulator.start)
+    second = dualq.certificate_of(counts, policy, 0.9, simulator.start, method="bootstrap", seed=1)
+    assert second.method == "bootstrap"
+    assert "approximate" in second.assumptions[0]
+    assert proven.lower < second.lower < second.estimate < second.upper < proven.upper
+    again = dualq.certificate_of(counts, policy, 0.9, simulator.start, method="bootstrap", seed=1)
+    assert again.lower == second.lower
+
+
+# ---- labels and refusals
+
+
+def test_labels_in_the_table_in_wanted_and_in_starts():
+    states, actions = dualq.Labels([("a", 1), ("b", 2)], ("shop", "stock")), dualq.Labels(["buy", "wait"], "order")
+    rng = np.random.default_rng(0)
+    s, a = rng.integers(0, 2, 900), rng.integers(0, 2, 900)
+    counts = Counts.from_arrays(s, a, rng.random(900), 1 - s, states=states, actions=actions)
+    policy = dualq.Policy([[1.0, 0.0], [0.0, 1.0]], states, actions)
+    c = dualq.certificate_of(counts, policy, 0.5, {("a", 1): 1.0}, available={("a", 1): ["buy", "wait"]})
+    assert c.per_state["shop"] == ["a", "b"]
+    assert c.per_state["stock"] == [1, 2]
+    assert c.lower == c.per_state["lower"][0]
+    assert {(w.state, w.action) for w in c.wanted()} == {(("a", 1), "buy"), (("b", 2), "wait")}
+    assert any("as observed" in line for line in c.assumptions)
+
+
+def test_refusals():
+    counts = Counts.from_arrays([0, 1], [0, 0], [0.0, 1.0], [1, 0], states=2, actions=2)
+    policy = dualq.Policy([[1.0, 0.0], [1.0, 0.0]])
+    good = (policy, 0.9, [1.0, 0.0])
+    with pytest.raises(LogError, match="at least one block"):
+        dualq.certificate_of([], *good)
+    with pytest.raises(ModelError, match="no method 'magic'"):
+        dualq.certificate_of(counts, *good, method="magic")
+    with pytest.raises(ModelError, match="confidence is 95"):
+        dualq.certificate_of(counts, *good, confidence=95)
+    with pytest.raises(ModelError, match=r"start has shape \(4,\)"):
+        dualq.certificate_of(counts, policy, 0.9, [1.0, 0.0, 0.0, 0.0])
+    with pytest.raises(ModelError, match="negative weight"):
+        dualq.certificate_of(counts, policy, 0.9, [1.0, -1.0])
+    with pytest.raises(ModelError, match="the policy is for"):
+        dualq.certificate_of(counts, dualq.Policy([[1.0]]), 0.9, [1.0, 0.0])
+    with pytest.raises(ModelError, match="not available; add it"):
+        dualq.certificate_of(counts, *good, available={0: [1]})
+    with pytest.raises(ModelError, match="discount is 1"):
+        dualq.certificate_of(counts, policy, 1, [1.0, 0.0])

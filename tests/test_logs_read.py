@@ -1,0 +1,464 @@
+"""Logs read from files, databases and frames: against a plain loop, and what is said of bad ones."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import shutil
+import sqlite3
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from log_tables import WORDS, counted, labelled, logs
+from pyarrow import feather, parquet
+
+import dualq
+from dualq import problems
+from dualq.errors import LogError
+from dualq.logs import places, tables
+from dualq.logs.schema import Bins
+from dualq.logs.starts import start_weights
+
+# ---- every engine counts what a loop counts
+
+
+def to_typed_sqlite(table, folder):
+    path = folder / "typed.sqlite"
+    path.unlink(missing_ok=True)
+    con = sqlite3.connect(path)
+    pd.DataFrame(table).to_sql("log", con, index=False)
+    con.close()
+    return f"{path}::log"
+
+
+def to_parquet(table, folder):
+    parquet.write_table(pa.table(table), folder / "log.parquet")
+    return folder / "log.parquet"
+
+
+def to_folder(table, folder):
+    shutil.rmtree(folder / "parts", ignore_errors=True)
+    (folder / "parts").mkdir()
+    half = len(table["day"]) // 2
+    for name, rows in (("a", slice(None, half)), ("b", slice(half, None))):
+        part = pa.table({column: pa.array(values[rows], pa.array(values).type) for column, values in table.items()})
+        parquet.write_table(part, folder / "parts" / f"{name}.parquet")
+    return folder / "parts"
+
+
+def to_feather(table, folder):
+    feather.write_feather(pa.table(table), folder / "log.feather")
+    return folder / "log.feather"
+
+
+ENGINES = {
+    "dict": lambda table, _: table,
+    "arrow": lambda table, _: pa.table(table),
+    "pandas": lambda table, _: pd.DataFrame(table),
+    "pandas categories": lambda table, _: pd.DataFrame(table).astype({"season": "category"}),
+    "polars": lambda table, _: pl.DataFrame(table),
+    "sqlite": to_typed_sqlite,
+    "parquet": to_parquet,
+    "folder": to_folder,
+    "feather": to_feather,
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("next_state", [False, True])
+@settings(max_examples=4)
+@given(data=st.data())
+def test_counts_are_those_of_a_loop(engine, next_state, tmp_path_factory, data):
+    table = data.draw(logs(next_state))
+    expected, dropped = counted(table)
+    source = ENGINES[engine](table, tmp_path_factory.getbasetemp())
+    if not expected:
+        with pytest.raises(LogError, match="have no successor"):
+            dualq.read_log(source, **WORDS)
+        return
+    log = dualq.read_log(source, **WORDS)
+    assert labelled(log.counts()) == expected
+    assert (log.dropped, log.skipped) == (dropped, 0)
+    assert list(log.states) == sorted(log.states)
+    assert log.reward_range == (min(r for r in _used(table, "profit")), max(r for r in _used(table, "profit")))
+
+
+def _used(table, column):
+    """The values of the rows that have a successor or ended."""
+    last = {}
+    for shop, day in zip(table["shop"], table["day"], strict=True):
+        last[shop] = max(last.get(shop, day), day)
+    rows = zip(table["shop"], table["day"], table["done"], table[column], strict=True)
+    return [x for shop, day, done, x in rows if done or "next_stock" in table or day != last[shop]]
+
+
+@settings(max_examples=8)
+@given(logs(), st.randoms(use_true_random=False))
+def test_the_order_of_the_rows_plays_no_part(table, random):
+    order = list(range(len(table["day"])))
+    random.shuffle(order)
+    shuffled = {name: [values[i] for i in order] for name, values in table.items()}
+    if not counted(table)[0]:
+        return
+    one, other = dualq.read_log(table, **WORDS), dualq.read_log(shuffled, **WORDS)
+    assert one.digest() == other.digest()
+    assert labelled(one.counts()) == labelled(other.counts())
+    np.testing.assert_array_equal(one.starts(), other.starts())
+
+
+@settings(max_examples=8)
+@given(logs(next_state=True))
+def test_csv_keeps_what_quotes_keep(tmp_path_factory, table):
+    path = tmp_path_factory.getbasetemp() / "quoted.csv"
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, quoting=csv.QUOTE_NONNUMERIC)
+        writer.writerow(table)
+        writer.writerows(zip(*table.values(), strict=True))
+    # A file of text has no types: a column of nothing but "3" and "" is read as text here because "" is text.
+    kinds = {name: {type(v) for v in table[name]} for name in ("season", "next_season", "order", "shop")}
+    assert all(kind == {str} for kind in kinds.values())
+    try:
+        log = dualq.read_log(path, **WORDS)
+    except LogError:  # "3" and "3" in one column, "é" in the other: numbers and text
+        return
+    expected, _ = counted(table)
+    n = Counter({_as_text(key): sums[0] for key, sums in labelled(log.counts()).items()})
+    assert n == Counter({_as_text(key): sums[0] for key, sums in expected.items()})
+
+
+def _as_text(value):
+    if isinstance(value, tuple):
+        return tuple(map(_as_text, value))
+    if hasattr(value, "isoformat"):
+        return "time"
+    return "time" if str(value).startswith("2024-") else str(value)
+
+
+@pytest.mark.parametrize("labels", [[3, 5], ["3", "5"], [True, False], [0.5, 2.0]])
+def test_labels_keep_their_types(labels):
+    log = dualq.read_log({"state": labels, "action": [0, 0], "reward": [1.0, 2.0], "next_state": labels[::-1]})
+    assert list(log.states) == sorted(labels)
+    assert {type(label) for label in log.states} == {type(labels[0])}
+
+
+def test_times_with_zones_are_the_same_instants():
+    day = pd.to_datetime(["2024-03-30 23:30", "2024-03-31 00:30", "2024-03-31 03:30"]).tz_localize("Europe/Berlin")
+    frame = pd.DataFrame({"state": [1, 2, 3], "action": 0, "reward": 1.0, "time": day})
+    local, utc = dualq.read_log(frame), dualq.read_log(frame.assign(time=day.tz_convert("UTC")))
+    assert local.digest() == utc.digest()
+    assert local.counts().s_next.tolist() == [1, 2]
+    states = dualq.read_log(frame.assign(state=day), time="row").states
+    assert list(states) == [d.to_pydatetime() for d in day]
+
+
+def test_whole_numbers_that_nulls_made_floats_are_whole_numbers():
+    frame = pd.DataFrame({"state": [1, 2, 3], "action": 0, "reward": 1.0, "done": [False, False, True]})
+    log = dualq.read_log(frame.assign(next_state=frame.state.shift(-1)))
+    assert list(log.states) == [1, 2, 3]
+    assert (log.counts().n.tolist(), log.counts().ended.tolist()) == ([1, 1, 1], [False, False, True])
+
+
+# ---- where else logs come from
+
+
+def test_a_recorded_log_is_read_back(tmp_path):
+    log = problems.grid_world(3).record(3000, seed=1)
+    log.to_parquet(tmp_path / "log.parquet")
+    read = dualq.read_log(tmp_path / "log.parquet")
+    mine, theirs = log.counts(), read.counts()
+    assert (read.reward_range, read.range_known, read.source) == (log.reward_range, True, log.source)
+    assert _in_labels(mine) == _in_labels(theirs)
+    np.testing.assert_allclose(mine.reward_sum.sum(), theirs.reward_sum.sum(), rtol=1e-12)
+
+
+def _in_labels(c):
+    keys = zip(c.s.tolist(), c.a.tolist(), c.s_next.tolist(), c.ended.tolist(), strict=True)
+    named = [(c.states[s], c.actions[a], c.states[t], ended) for s, a, t, ended in keys]
+    return dict(zip(named, c.n.tolist(), strict=True))
+
+
+def test_costs_are_written_and_read_back(tmp_path):
+    costs = {"late": [0.0, 1.0, 1.0]}
+    log = dualq.Log([0, 1, 0], [0, 0, 0], [1.0, 2.0, 3.0], [1, 0, 1], 2, 1, costs=costs, cost_ranges={"late": (0, 2)})
+    log.to_parquet(tmp_path / "log.parquet")
+    counts = dualq.read_log(tmp_path / "log.parquet").counts()
+    assert counts.cost_sums["late"].tolist() == log.counts().cost_sums["late"].tolist() == [1.0, 1.0]
+    assert counts.cost_ranges == {"late": (0.0, 2.0)}
+    assert counts.cost_ranges_known == {"late"}
+    merged = counts.merge(log.counts()) if counts.states == log.states else None
+    assert merged is not None
+    assert merged.cost_sums["late"].tolist() == [2.0, 2.0]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # Minari asks for a description of the data set
+def test_a_minari_data_set_is_a_log(tmp_path, monkeypatch):
+    gym, minari = pytest.importorskip("gymnasium"), pytest.importorskip("minari")
+    from minari.data_collector.episode_buffer import EpisodeBuffer
+
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    env = gym.make("FrozenLake-v1", is_slippery=False, max_episode_steps=20)
+    steps, buffers, rng = Counter(), [], np.random.default_rng(0)
+    for episode in range(20):
+        s, _ = env.reset(seed=episode)
+        seen, acts, rewards, ends, cuts = [s], [], [], [], []
+        while not (ends and (ends[-1] or cuts[-1])):
+            a = int(rng.integers(4))
+            s_next, r, terminated, truncated, _ = env.step(a)
+            steps[int(s), a, int(s_next), bool(terminated)] += 1
+            s = s_next
+            for column, value in zip((seen, acts, rewards, ends, cuts), (s, a, r, terminated, truncated), strict=True):
+                column.append(value)
+        parts = {"observations": seen, "actions": acts, "rewards": rewards, "terminations": ends, "truncations": cuts}
+        buffers.append(EpisodeBuffer(id=episode, **{name: np.array(part) for name, part in parts.items()}))
+    spaces = {"observation_space": env.observation_space, "action_space": env.action_space}
+    data = minari.create_dataset_from_buffers("dualq/frozen-v0", buffer=buffers, env="FrozenLake-v1", **spaces)
+    log = dualq.read_log(data)
+    assert _in_labels(log.counts()) == dict(steps)
+    np.testing.assert_array_equal(log.starts(), np.where(np.array(list(log.states)) == 0, 20, 0))
+
+
+def test_an_ibis_table_and_databases_are_logs(tmp_path):
+    ibis = pytest.importorskip("ibis")
+    rows = {"state": [1, 2, 1], "action": ["a", "b", "a"], "reward": [1.0, 2.0, 3.0], "next_state": [2, 1, 2]}
+    con = ibis.duckdb.connect(tmp_path / "log.duckdb")
+    for name, table in (("moves", pa.table(rows)), ("other", pa.table({"x": [1]}))):
+        con.con.register("given", table)
+        con.raw_sql(f"CREATE TABLE {name} AS SELECT * FROM given")
+        con.con.unregister("given")
+    expected = dualq.read_log(rows).digest()
+    assert dualq.read_log(con.table("moves")).digest() == expected
+    assert dualq.read_log(con.table("moves").filter(con.table("moves").reward > 1)).counts().total == 2
+    con.disconnect()
+    assert dualq.read_log(f"{tmp_path}/log.duckdb::moves").digest() == expected
+    with pytest.raises(LogError, match=r'which table is the log\? Give "log.duckdb::table"'):
+        dualq.read_log(tmp_path / "log.duckdb")
+    with pytest.raises(LogError, match="no table 'move'; did you mean 'moves'"):
+        dualq.read_log(tmp_path / "log.duckdb", table="move")
+
+
+def test_text_of_other_tools_is_read(tmp_path):
+    frame = pd.DataFrame({"State": [1, 2, 1, 2], "Action": list("abab"), "Reward": [1.0, 2.0, 3.0, 4.5], "T": range(4)})
+    expected = dualq.read_log(frame).digest()
+    frame.to_csv(tmp_path / "comma.csv", index=False)
+    frame.to_csv(tmp_path / "packed.csv.gz", index=False)
+    frame.to_csv(tmp_path / "tab.tsv", index=False, sep="\t")
+    frame.to_csv(tmp_path / "semicolon.csv", index=False, sep=";")
+    frame.to_csv(tmp_path / "bom.csv", index=False, encoding="utf-8-sig")
+    pl.from_pandas(frame).write_csv(tmp_path / "polars.csv")
+    for path in tmp_path.iterdir():
+        log = dualq.read_log(path)
+        assert log.digest() == expected, path
+    assert log.guessed == {"state": ("State",), "action": ("Action",), "reward": ("Reward",), "time": ("T",)}
+
+
+# ---- columns
+
+
+def test_the_next_state_follows_the_states_columns():
+    rows = {"x": [0, 1], "y": [0, 1], "next_x": [1, 0], "next_y": [1, 0], "act": [0, 1], "r": [1.0, 2.0]}
+    log = dualq.read_log(rows, state=["x", "y"])
+    assert log.schema.next_state == ("next_x", "next_y")
+    assert log.guessed["next_state"] == ("next_x", "next_y")
+    assert log.states.describe(0) == "x=0, y=0"
+
+
+def test_truncated_rows_have_no_successor_unless_a_column_says_so():
+    rows = {"state": [0, 1, 0, 1], "action": [0] * 4, "reward": [1.0] * 4, "t": range(4), "truncated": [0, 1, 0, 0]}
+    log = dualq.read_log({**rows, "t": list(range(4))})
+    assert (log.counts().total, log.dropped) == (2, 2)  # the cut row and the last; 1 -> 0 across the cut is not counted
+    assert [(int(s), int(t)) for s, t in zip(log.counts().s, log.counts().s_next, strict=True)] == [(0, 1)]
+    known = dualq.read_log({**rows, "t": list(range(4)), "next_state": [1, 0, 1, 0]})
+    assert (known.counts().total, known.dropped) == (4, 0)
+
+
+def test_bins_are_those_of_numpy():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=500), rng.normal(size=500)
+    table = {"state": x, "action": np.zeros(500, int), "reward": np.ones(500), "next_state": y}
+    log = dualq.read_log(table, bins={"state": [-1.0, 0.0, 1.5]})
+    assert list(log.states) == ["< -1", "[-1, 0)", "[0, 1.5)", ">= 1.5"]
+    np.testing.assert_array_equal(log.counts().visits[:, 0], np.bincount(np.digitize(x, [-1.0, 0.0, 1.5])))
+    to = np.bincount(log.counts().s_next, log.counts().n)
+    np.testing.assert_array_equal(to, np.bincount(np.digitize(y, [-1.0, 0.0, 1.5])))
+    assert log.bins["state"].label(0.2) == "[0, 1.5)"
+    five = dualq.read_log(table, bins={"state": 5})
+    np.testing.assert_allclose(five.bins["state"].edges, np.quantile(x, [0.2, 0.4, 0.6, 0.8]), rtol=1e-9)
+    assert five.counts().visits.ravel().tolist() == [100] * 5
+    assert Bins((1.0, 2.0)).label(2.0) == ">= 2"
+
+
+def test_where_value_is_measured():
+    rows = {"state": list("abab"), "action": [0] * 4, "reward": [1.0] * 4, "t": [0, 1, 0, 1], "episode": [1, 1, 2, 2]}
+    log = dualq.read_log({**rows, "done": [False, True, False, True]})
+    assert log.starts().tolist() == [2, 0]
+    assert start_weights(log).tolist() == [1.0, 0.0]
+    assert start_weights(log, "log").tolist() == [0.5, 0.5]
+    assert start_weights(log, "uniform").tolist() == [0.5, 0.5]
+    assert start_weights(log, {"a": 1, "b": 3}).tolist() == [0.25, 0.75]
+    assert start_weights(log.counts()).tolist() == [0.5, 0.5]
+    for start in ("first", {"c": 1.0}, {"a": -1.0}):
+        with pytest.raises(LogError, match="start"):
+            start_weights(log, start)
+    alone = dualq.read_log({"state": [0, 1], "action": [0, 0], "reward": [1.0, 1.0], "next_state": [1, 0]})
+    with pytest.raises(LogError, match="does not say where episodes begin"):
+        start_weights(alone, "episodes")
+
+
+def test_what_is_available_is_checked():
+    rows = {"state": ["a", "b"], "action": ["x", "y"], "reward": [1.0, 1.0], "next_state": ["b", "a"]}
+    assert dualq.read_log(rows, available={"a": ["x"]}).available.tolist() == [[True, False], [True, True]]
+    with pytest.raises(LogError, match="available: the log has 1 rows with state='a', action='x'"):
+        dualq.read_log(rows, available={"a": ["y"]})
+    with pytest.raises(LogError, match="available: no state 'c'"):
+        dualq.read_log(rows, available={"c": ["y"]})
+
+
+# ---- hostile rows, each with its message
+
+HEAD = "shop,day,stock,order,profit\n"
+GOOD = "1,1,3,a,1.5\n1,2,2,b,2.5\n1,3,1,a,-1\n2,1,3,a,0\n2,2,3,b,1\n"
+COLUMNS = {"state": "stock", "action": "order", "reward": "profit", "episode": "shop", "time": "day"}
+
+HOSTILE = {
+    "nan": (HEAD + GOOD + "2,3,3,b,nan\n", r"log.csv: row 6 \(line 7\): profit is nan; rewards must be finite"),
+    "inf": (HEAD + "2,3,3,b,-inf\n" + GOOD, r"log.csv: row 1 \(line 2\): profit is '?-inf'?; rewards must be finite"),
+    "no reward": (HEAD + GOOD + "2,3,3,b,\n", r"row 6 \(line 7\): profit is missing; rewards must be numbers"),
+    "no action": (HEAD + GOOD + "2,3,3,,4\n", r"row 6 \(line 7\): order is missing; every row needs its action"),
+    "no state": (HEAD + GOOD + "2,3,,b,4\n", r"row 6 \(line 7\): stock is missing; every row needs its state"),
+    "no time": (HEAD + GOOD + "2,,3,b,4\n", r"row 6 \(line 7\): day is missing; every row needs its time"),
+    "no episode": (HEAD + GOOD + ",3,3,b,4\n", r"row 6 \(line 7\): shop is missing; every row needs its episode"),
+    "time twice": (HEAD + GOOD + "2,2,3,b,4\n", "shop is 2 and day is 2 in more rows than one; a time must not repeat"),
+    "text": (HEAD + GOOD + "2,3,3,b,n/a\n", "the reward column 'profit' is text: row 6 has 'n/a'"),
+    "empty": ("", "the file is empty"),
+    "no rows": (HEAD, "there are no rows"),
+    "cut off": (HEAD + GOOD + "2,3,3", "line 7 is no row of the table, '2,3,3'.*the file may be cut off"),
+    "delimiter": ((HEAD + GOOD).replace(",", "~"), "the only column is 'shop~day~stock~order~profit'; its delimiter"),
+    "no successor": (HEAD + "1,1,3,a,1\n2,1,3,a,1\n", "2 rows have no successor; is every row an episode of its own"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_rows_stop_with_what_to_do(tmp_path, case):
+    text, message = HOSTILE[case]
+    (tmp_path / "log.csv").write_text(text)
+    with pytest.raises(LogError, match=message) as caught:
+        dualq.read_log(tmp_path / "log.csv", **COLUMNS)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"reward": "profits"}, "reward names the column 'profits', which does not exist; did you mean 'profit'"),
+        ({"time": False}, 'with neither next_state nor time no row has a successor; .* or time="row"'),
+        ({"state": None}, "which column is the state"),
+        ({"state": 3}, "state is 3; it must be the name of a column"),
+        ({"bins": {"order": 3}}, "bins are given for 'order', which holds text, not numbers"),
+        (
+            {"bins": {"stok": 3}},
+            "bins are given for 'stok', no column of the state .*; did you mean 'stock'",
+        ),
+        ({"bins": {"stock": [3, 1]}}, "bins for 'stock' are .*each greater than the last"),
+        ({"reward_range": (0, 1)}, r"row 1 \(line 2\): profit is 1.5; the known range is \[0, 1\]"),
+        ({"reward_range": (1, 0)}, "the range of reward is .*the smaller one first"),
+        ({"cost_ranges": {"x": (0, 1)}}, "a range is given for 'x', which is no cost"),
+        ({"terminal": "order"}, "the terminal column 'order' holds text; it must be true or false"),
+    ],
+)
+def test_wrong_words_are_said_with_what_is_right(tmp_path, change, message):
+    (tmp_path / "log.csv").write_text(HEAD + GOOD)
+    with pytest.raises(LogError, match=message):
+        dualq.read_log(tmp_path / "log.csv", **(COLUMNS | change))
+
+
+def test_the_shard_with_the_bad_row_is_named(tmp_path):
+    good = pa.table({"state": [0, 1], "action": [0, 0], "reward": [1.0, 2.0], "next_state": [1, 0]})
+    parquet.write_table(good, tmp_path / "a.parquet")
+    parquet.write_table(good.set_column(2, "reward", [[1.0, float("nan")]]), tmp_path / "b.parquet")
+    with pytest.raises(LogError, match=r"^b.parquet: row 2: reward is nan"):
+        dualq.read_log(tmp_path)
+    with pytest.raises(LogError, match=r"^b.parquet: row 2: reward is nan"):
+        dualq.read_log(f"{tmp_path}/*.parquet")
+
+
+def test_files_cut_off_in_the_middle_are_said_to_be(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"state": rng.integers(0, 5, 5000), "action": 0, "reward": rng.random(5000), "t": range(5000)})
+    frame.to_parquet(tmp_path / "log.parquet")
+    frame.to_csv(tmp_path / "log.csv.gz", index=False)
+    frame.to_feather(tmp_path / "log.feather")
+    with sqlite3.connect(tmp_path / "log.sqlite") as con:
+        frame.to_sql("log", con, index=False)
+    con.close()
+    for path in list(tmp_path.iterdir()):
+        assert dualq.read_log(path).counts().total == 4999
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+        with pytest.raises(LogError, match="cut off in the middle"):
+            dualq.read_log(path)
+    (tmp_path / "log.csv").write_bytes(gzip.compress(b"x")[:5])
+    with pytest.raises(LogError):
+        dualq.read_log(tmp_path / "log.csv")
+    with pytest.raises(LogError, match=r"no such file; did you mean 'log.parquet'"):
+        dualq.read_log(tmp_path / "logs.parquet")
+
+
+def test_a_time_that_repeats_is_found_where_next_states_are_given(tmp_path, monkeypatch):
+    rows = {"state": [0, 1, 0], "action": [0] * 3, "reward": [1.0] * 3, "next_state": [1, 0, 1], "episode": [1, 1, 1]}
+    rows["t"] = [0, 1, 1]
+    message = r"arrays: row 1 \(counted from 0\): episode is 1 and t is 1 in more rows than one"
+    with pytest.raises(LogError, match=message):
+        dualq.read_log(rows)
+    skipping = dualq.read_log(rows, skip_bad=True, quarantine=tmp_path / "bad.csv")
+    assert (skipping.counts().total, skipping.skipped) == (1, 2)
+    monkeypatch.setattr(tables, "CHECKED_ROWS", 2)  # in a long log it is looked for later
+    long = dualq.read_log(rows)
+    with pytest.raises(LogError, match=message):
+        long.coverage()
+
+
+def test_too_many_states_ask_for_bins(monkeypatch):
+    monkeypatch.setattr(places, "MOST", 100)
+    x = np.random.default_rng(0).random(200)
+    table = {"state": x, "action": np.zeros(200, int), "reward": x, "t": np.arange(200)}
+    with pytest.raises(LogError, match=r"distinct values, over a million; put its numbers into bins, such as bins="):
+        dualq.read_log(table)
+    assert len(dualq.read_log(table, bins={"state": 4}).states) == 4
+
+
+def test_bad_rows_are_set_aside_and_counted(tmp_path):
+    bad = "2,3,3,b,\n2,4,,a,3\n2,5,3,a,7\n2,6,1\n2,7,2,a,inf\n2,8,2,a,1\n"
+    (tmp_path / "log.csv").write_text(HEAD + GOOD + bad)
+    log = dualq.read_log(tmp_path / "log.csv", **COLUMNS, skip_bad=True, quarantine=tmp_path / "bad.txt")
+    # Shop 2, by day: 1 -> 2 -> (3, no reward) -> (4, no state) -> 5 -> (6 is no row) 7 (infinite) -> 8, the last.
+    # Day 2 knows its next state, the stock of day 3; day 5 that of day 7, the next row that there is.
+    c = log.counts()
+    entries = zip(c.s, c.a, c.s_next, c.n, strict=True)
+    found = Counter({(log.states[s], log.actions[a], log.states[t]): int(n) for s, a, t, n in entries})
+    assert found == {(3, "a", 2): 2, (2, "b", 1): 1, (3, "a", 3): 1, (3, "b", 3): 1}
+    assert (log.dropped, log.skipped) == (2, 4)
+    with open(tmp_path / "bad.txt", newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows[0][:3] == ["file", "row", "reason"]
+    assert [row[1] for row in rows[1:]] == ["6", "7", "9", "line 10"]
+    assert "profit is missing" in rows[1][2]
+
+
+def test_a_log_of_nothing_but_bad_rows_is_no_log(tmp_path):
+    rows = {"state": [0, 1], "action": [0, 0], "reward": [float("nan")] * 2, "next_state": [1, 0]}
+    with pytest.raises(LogError, match="no row is left; all 2 are bad"):
+        dualq.read_log(rows, skip_bad=True, quarantine=tmp_path / "bad.csv")
+
+
+def test_an_unknown_source_lists_the_known_ones():
+    with pytest.raises(LogError, match="cannot read a log from int; give a path, a glob"):
+        dualq.read_log(3)
+    with pytest.raises(LogError, match="have different numbers of rows: state 2, action 1"):
+        dualq.read_log({"state": [1, 2], "action": [1], "reward": [1.0, 2.0]})
+    with pytest.raises(LogError, match="URLs of this kind are not known"):
+        dualq.read_log("mysql://host/db::log")
