@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 import dualq
-from dualq import cli
+from dualq import cli, shipped
 from dualq.models import read_model, write_model
 from dualq.solution import load_solution
 
@@ -156,78 +157,117 @@ def test_labels_that_look_like_markup_are_printed_as_they_are(tmp_path, capsys):
 # ---- learn
 
 
-def test_learn_without_a_log_explains_the_shipped_model(tmp_path, capsys):
-    shop = dualq.problems.inventory()
-    mdp = shop.mdp
-    P, R = mdp.transitions.toarray().reshape(*mdp.rewards.shape, -1), mdp.rewards
-    V = np.zeros(mdp.num_states)
-    for _ in range(2000):  # plain value iteration
-        Q = np.where(mdp.available, R + mdp.discount * P @ V, -np.inf)
-        V = Q.max(axis=1)
-    theta = shop.behaviour.matrix
-    chain, paid = np.einsum("sa,sat->st", theta, P), (theta * R).sum(axis=1)
-    V_behaviour = np.linalg.solve(np.eye(mdp.num_states) - mdp.discount * chain, paid)
-
+def test_learn_without_a_log_learns_from_the_shipped_one(tmp_path, capsys):
+    # The true model is known: the policy must be better than what was logged, and the estimate near the truth.
     assert cli.run(["learn", "--json", "--out", str(tmp_path)]) == 0
     said, err = capsys.readouterr()
     assert err == ""
     facts = json.loads(said)
-    assert facts["learned_from_log"] is False
-    value = facts["value"]
-    assert value["best"] == pytest.approx(shop.start @ V, abs=1e-8)
-    assert value["behaviour"] == pytest.approx(shop.start @ V_behaviour, abs=1e-8)
-    assert value["improvement"] == pytest.approx(value["best"] - value["behaviour"])
-    assert 0 < value["best_error"] < 1e-6
-    assert 0 < value["behaviour_error"] < 1e-6
-    assert len(facts["policy"]) == mdp.num_states
-    for row in facts["policy"]:
-        s, a = mdp.states.index((row["stock"], row["season"])), mdp.actions.index(row["order"])
-        assert Q[s, a] >= V[s] - 1e-7
+    shop = shipped.truth()
+    fit = dualq.load(tmp_path)
+    order = [fit.counts.states.index(label) for label in shop.mdp.states]
+    V = dualq.Policy(fit.policy.matrix[order], shop.mdp.states, shop.mdp.actions).value(shop.mdp)
+    start = fit.start[order]
+    logged = dualq.Policy(fit.behaviour.matrix[order], shop.mdp.states, shop.mdp.actions).value(shop.mdp)
+    true, before, best = start @ V, start @ logged, start @ dualq.solve(shop.mdp).V
+    assert before + 0.6 * (best - before) < true <= best + 1e-6
+    assert abs(facts["expected"]["value"] - true) < 4 * facts["expected"]["standard_error"]
+    assert abs(facts["logged"]["value"] - before) < 4 * facts["logged"]["standard_error"]
+    assert facts["certificate"]["lower"] <= true
+    assert best <= facts["certificate"]["upper"]
+    assert facts["rows"] == 49_572  # the last day of each shop has no successor
+    assert sorted(Path(name).name for name in facts["files"]) == [
+        "fit.json",
+        "policy.csv",
+        "report.html",
+        "solution.npz",
+    ]
 
-    with (tmp_path / "policy.csv").open(newline="") as file:
-        kept = [(row["stock"], row["season"], row["order"]) for row in csv.DictReader(file)]
-    assert kept == [(str(r["stock"]), r["season"], str(r["order"])) for r in facts["policy"]]
+
+SIDES = "side,do,pay,when\nleft,go,1,1\nright,go,2,2\nleft,wait,0,3\nleft,go,1,4\n"
+SIDES += "right,wait,0,5\nright,go,2,6\nleft,go,1,7\n"
+SIDE_COLUMNS = ["--state", "side", "--action", "do", "--reward", "pay", "--time", "when"]
 
 
-def test_the_table_of_orders_holds_every_order(capsys):
-    assert cli.run(["learn", "--json"]) == 0
-    policy = json.loads(capsys.readouterr().out)["policy"]
-    assert cli.run(["learn"]) == 0
+def test_learn_explain_and_act_on_a_log_of_ones_own(tmp_path, capsys):
+    path, run = tmp_path / "sides.csv", tmp_path / "run"
+    path.write_text(SIDES)
+    columns = [*SIDE_COLUMNS, "--discount", "0.5"]
+    assert cli.run(["learn", str(path), *columns, "--out", str(run)]) == 0
     said = capsys.readouterr().out
-    assert "Learning from logs is not part of this version." in said
-    seasons = list(dict.fromkeys(row["season"] for row in policy))
-    lines = said.splitlines()
-    top = next(i for i, line in enumerate(lines) if line.split() == ["stock", *seasons])
-    shown = {}
-    for line in itertools.takewhile(str.strip, lines[top + 1 :]):
-        *stocks, _, _, _, _ = cells = line.split()
-        for stock in range(int(stocks[0]), int(stocks[-1]) + 1):
-            for season, order in zip(seasons, cells[-len(seasons) :], strict=True):
-                shown[stock, season] = 0 if order == "-" else int(order)
-    assert shown == {(row["stock"], row["season"]): row["order"] for row in policy}
+    assert "sides.csv" in said
+    assert "1 rows have no successor" in said
+    assert cli.run(["act", str(run), "--state", '{"side": "right"}']) == 0
+    assert json.loads(capsys.readouterr().out) == "go"
+    assert cli.run(["act", str(run), "--state", "left"]) == 0
+    assert json.loads(capsys.readouterr().out) == "go"
+    assert cli.run(["act", str(run), "--state", "up", "--default", "wait"]) == 0
+    assert json.loads(capsys.readouterr().out) == "wait"
+    assert cli.run(["explain", str(run), "--state", "left", "--json"]) == 0
+    assert [row["rows"] for row in json.loads(capsys.readouterr().out)["actions"]] == [2, 1]
+    assert cli.run(["explain", str(run), "--state", "left"]) == 0
+    assert "3 rows in the log" in capsys.readouterr().out
 
 
-def test_learn_with_a_log_is_refused(capsys):
-    assert cli.run(["learn", "orders.parquet"]) == 2
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["learn", "{path}", "--state", "sid"], "did you mean 'side'?"),
+        (["learn", "{path}", *SIDE_COLUMNS[:-2]], 'time="row"'),
+        (["learn", "{path}", *SIDE_COLUMNS, "--bins", "when"], "must be COLUMN=N"),
+        (["learn", "{path}", *SIDE_COLUMNS, "--discount", "1"], "discount"),
+        (["learn", "{path}", *SIDE_COLUMNS, "--certificate", "magic"], "magic"),
+        (["learn", "{path}", *SIDE_COLUMNS, "--start", "here"], "start is 'here'"),
+        (["learn", "nowhere.parquet"], "nowhere.parquet: no such file"),
+        (["act", "{folder}", "--state", "3"], "no fit was saved here"),
+        (["explain", "{folder}", "--state", "3"], "no fit was saved here"),
+    ],
+)
+def test_learn_refuses_in_one_line(arguments, message, tmp_path, capsys):
+    path = tmp_path / "sides.csv"
+    path.write_text(SIDES)
+    assert cli.run([word.format(path=path, folder=tmp_path) for word in arguments]) == 2
     said, err = capsys.readouterr()
     assert said == ""
-    assert err.startswith("dualq: orders.parquet: learning from logs is not part of this version")
+    assert message in err
     assert err.count("\n") == 1
 
 
-def test_the_examples_of_the_readme_are_right(capsys):
+def test_the_examples_of_the_readme_are_right(capsys, tmp_path, monkeypatch):
     text = (Path(__file__).parent.parent / "README.md").read_text()
-    code = text.split("```python\n")[1].split("```")[0]
+    blocks = [part.split("```")[0] for part in text.split("```python\n")[1:]]
     scope = {}
-    exec(code, scope)
+    shutil.copy(shipped.path(), tmp_path / "orders.parquet")
+    monkeypatch.chdir(tmp_path)
+    exec(blocks[0], scope)
+    assert (tmp_path / "report.html").stat().st_size > 10_000
+    capsys.readouterr()
+
+    exec(blocks[1], scope)
     working = (10 - 0.095 * 30) / (1 - 0.855 - 0.095 * 0.95)  # by hand: run while it works, repair when it does not
     np.testing.assert_allclose(scope["best"].V, [working, 0.95 * working - 30], atol=1e-8)
     assert capsys.readouterr().out.splitlines()[1] == "repair"
-    assert f"# {working:.2f} and {0.95 * working - 30:.2f}" in code
+    assert f"# {working:.2f} and {0.95 * working - 30:.2f}" in blocks[1]
 
-    exec(text.split("```python\n")[2].split("```")[0], scope)
+    exec(blocks[2], scope)
     np.testing.assert_array_equal(scope["run"].solution.primal_policy.matrix, np.eye(2))  # as the paper prints it
     assert scope["run"].history.column("q_error").to_pylist()[-1] < 1.0
+
+
+def test_the_readme_tells_the_truth_about_the_shipped_log():
+    shop = shipped.truth()
+    rows = shipped.draw()
+    assert f"is worth {logged_value(shop, rows):.1f}, the best policy {shop.start @ dualq.solve(shop.mdp).V:.1f}" in (
+        Path(__file__).parent.parent / "README.md"
+    ).read_text().replace("\n  ", " ")
+
+
+def logged_value(shop, rows):
+    places = {label: place for place, label in enumerate(shop.mdp.states)}
+    s = np.array([places[label] for label in zip(rows["stock"].tolist(), rows["season"].tolist(), strict=True)])
+    n = np.zeros(shop.mdp.rewards.shape)
+    np.add.at(n, (s, rows["order"] // 5), 1.0)
+    return shop.start @ dualq.Policy(n / n.sum(axis=1, keepdims=True)).value(shop.mdp)
 
 
 # ---- simulate
@@ -362,7 +402,14 @@ def test_help_names_every_command_and_no_arguments_mean_help(capsys):
     assert cli.run(["--help"]) == 0
     help_text = capsys.readouterr().out
     commands = help_text[help_text.index("Commands:") :].splitlines()[1:]
-    assert {line.split()[0] for line in commands if line.strip()} == {"solve", "learn", "simulate", "reproduce"}
+    assert {line.split()[0] for line in commands if line.strip()} == {
+        "act",
+        "explain",
+        "learn",
+        "reproduce",
+        "simulate",
+        "solve",
+    }
     assert "..." not in "".join(commands)  # no short help is cut
     assert cli.run([]) == 0
     assert capsys.readouterr().out == help_text

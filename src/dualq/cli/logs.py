@@ -1,0 +1,219 @@
+"""`dualq learn`, `dualq explain` and `dualq act`: the main job, and what people ask afterwards."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dualq.cli.shared import Json, console, print_files, print_json, table, working
+from dualq.errors import LogError
+
+if TYPE_CHECKING:
+    from dualq.fit import Fit
+
+
+def _columns(what: str) -> Any:
+    return typer.Option(metavar="COLUMNS", help=what, show_default=False, rich_help_panel="Columns")
+
+
+def _option(metavar: str, what: str) -> Any:
+    return typer.Option(metavar=metavar, help=what, show_default=False)
+
+
+Run = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A folder that `dualq learn --out` wrote.", show_default=False)
+]
+State = Annotated[
+    str,
+    typer.Option(
+        metavar="JSON",
+        help="""The state: '{"stock": 3, "season": "winter"}', or bare, such as 3.""",
+        show_default=False,
+    ),
+]
+
+
+def learn(
+    log: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[LOG]",
+            help="A file, folder, glob or database; without one, the log that ships with dualq.",
+            show_default=False,
+        ),
+    ] = None,
+    state: Annotated[str | None, _columns("What was seen; several columns as stock,season.")] = None,
+    action: Annotated[str | None, _columns("What was done.")] = None,
+    reward: Annotated[str | None, _columns("What was earned.")] = None,
+    next_state: Annotated[str | None, _columns("What was seen next; else the next row of the episode.")] = None,
+    episode: Annotated[str | None, _columns("Which rows belong together.")] = None,
+    time: Annotated[str | None, _columns("Their order; `row` for the order in the file.")] = None,
+    terminal: Annotated[str | None, _columns("Whether the episode ended here.")] = None,
+    truncated: Annotated[str | None, _columns("Whether the episode was cut off here.")] = None,
+    cost: Annotated[list[str] | None, _option("COLUMN", "A cost to count beside the reward; may be repeated.")] = None,
+    bins: Annotated[
+        list[str] | None,
+        _option("COLUMN=N", "Cut a column of numbers into N bins of equal size, or at edges: COLUMN=0,10,50."),
+    ] = None,
+    table: Annotated[str | None, _option("NAME", "The table, where LOG is a database.")] = None,
+    discount: Annotated[float, typer.Option(metavar="NUMBER", help="What a reward one step later is worth.")] = 0.95,
+    confidence: Annotated[float, typer.Option(metavar="NUMBER", help="Of the certificate.")] = 0.95,
+    start: Annotated[
+        str | None,
+        _option("WHERE", "Where value is measured: episodes (their first states), log, or uniform."),
+    ] = None,
+    pessimism: Annotated[float | None, _option("NUMBER", "1 is the default; 0 trusts the log blindly.")] = None,
+    certificate: Annotated[str, typer.Option(metavar="KIND", help="proven, bootstrap or none.")] = "proven",
+    online: Annotated[
+        bool, typer.Option("--online", help="Algorithm 1 on the rows in their order, instead of the exact solution.")
+    ] = False,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Set bad rows aside into a file instead of stopping at the first.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        _option("DIR", "Write report.html, policy.csv, fit.json and solution.npz into this folder."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Learn a better policy from a log, and say how good it is.
+
+    A log is a table with a row per decision: what was seen, what was done, what it earned, and when (or what was seen
+    next). Columns with common names (state, action, reward, next_state, done, episode, time) are found by themselves.
+    Any behaviour may have left the log, even one that changed; nothing need be known of it.
+    """
+    with working("Reading the log"):
+        from dualq.logs.tables import read_log
+
+        if log is None:
+            from dualq import shipped
+
+            opened = read_log(shipped.path(), **shipped.COLUMNS)
+        else:
+            columns = {
+                "state": _listed(state),
+                "action": _listed(action),
+                "reward": reward,
+                "next_state": _listed(next_state),
+                "episode": _listed(episode),
+                "time": time,
+                "terminal": terminal,
+                "truncated": truncated,
+            }
+            opened = read_log(log, **columns, costs=cost or (), bins=_bins(bins or []), table=table, skip_bad=skip_bad)
+    with working("Learning (the first run also compiles)"):
+        from dualq.learning import learn as learn_from
+
+        fit = learn_from(
+            opened,
+            discount=discount,
+            confidence=confidence,
+            start=start,
+            pessimism=pessimism,
+            certificate=None if certificate == "none" else certificate,
+            solver="online" if online else "exact",
+        )
+    files = [] if out is None else _written(fit, out)
+    if as_json:
+        print_json(fit.summary() | {"files": files})
+        return
+    from dualq.report.terminal import print_fit
+
+    page = console()
+    print_fit(fit, page)
+    if log is None:
+        page.print(
+            "\nThis log ships with dualq; all of it is simulated. Yours: `dualq learn LOG --state A,B --action X "
+            "--reward R --time T`."
+        )
+    print_files(page, files, "--out DIR keeps the policy, a report to read, and all numbers.")
+
+
+def _written(fit: Fit, out: Path) -> list[str]:
+    with working("Writing"):
+        files = fit.save(out)
+        fit.report(out / "report.html")
+    return [str(out / "report.html"), *files]
+
+
+def explain(run: Run, state: State, as_json: Json = False) -> None:
+    """All that is known of one state: each action with its rows, its value, and what is recommended."""
+    fit = _loaded(run)
+    facts = fit.explain(_label(state))
+    if as_json:
+        print_json(facts)
+        return
+    from rich.markup import escape
+
+    from dualq.report.words import number, percent, said
+
+    page = console()
+    page.print(f"{escape(said(facts['state']))}\n", style="bold")
+    share = percent(facts["time_share"])
+    page.print(f"{facts['rows']:,} rows in the log; the recommended policy spends {share} of its time here.\n")
+    shown = table()
+    names = fit.counts.actions.names
+    for name in (*names, "rows", "logged", "value", f"{percent(fit.confidence)} interval", "recommended"):
+        shown.add_column(escape(name), justify="right")
+    for row in facts["actions"]:
+        known = row["value"] is not None
+        shown.add_row(
+            *(escape(str(row[name])) for name in names),
+            f"{row['rows']:,}",
+            percent(row["logged_share"]),
+            number(row["value"]) if known else "not known",
+            f"{number(row['low'])} to {number(row['high'])}" if known else "",
+            percent(row["recommended"]) if row["recommended"] else "",
+        )
+    page.print(shown)
+
+
+def act(
+    run: Run,
+    state: State,
+    seed: Annotated[int | None, _option("S", "Of the draw, where the policy is random.")] = None,
+    default: Annotated[str | None, _option("JSON", "The answer for a state that the log does not know.")] = None,
+) -> None:
+    """What to do in one state: the label of an action, as JSON."""
+    action = _loaded(run).act(_label(state), seed, None if default is None else _label(default))
+    print(json.dumps(action, ensure_ascii=False, default=str))
+
+
+def _loaded(run: Path) -> Fit:
+    with working("Loading"):
+        from dualq.fit import load
+
+        return load(run)
+
+
+def _label(words: str) -> Any:
+    """A label as JSON, or a bare word."""
+    try:
+        label = json.loads(words)
+    except ValueError:
+        if words.lstrip().startswith(("{", "[", '"')):
+            raise LogError(f"the state {words} is not JSON; write it as '{{\"stock\": 3}}'") from None
+        return words
+    return tuple(label) if isinstance(label, list) else label
+
+
+def _listed(columns: str | None) -> list[str] | None:
+    return None if columns is None else [name.strip() for name in columns.split(",")]
+
+
+def _bins(words: list[str]) -> dict[str, Any]:
+    """{column: number of bins, or edges} from COLUMN=N or COLUMN=EDGE,EDGE,..."""
+    bins: dict[str, Any] = {}
+    for word in words:
+        column, _, value = word.rpartition("=")
+        try:
+            numbers = [float(part) for part in value.split(",")]
+        except ValueError:
+            numbers = []
+        if not column or not numbers:
+            raise LogError(f"--bins {word}: must be COLUMN=N, or COLUMN=EDGE,EDGE,... such as stock=0,10,50")
+        bins[column] = numbers if len(numbers) > 1 else int(numbers[0])
+    return bins

@@ -1,0 +1,278 @@
+"""Fit: what was learned from a log, for people to read, ask and keep.
+
+    fit.policy                     the recommended policy;  fit.reason  one sentence: why this one
+    fit.primal_policy, dual_policy as the solution has them: argmax Q, and the occupancy normalised
+    fit.behaviour                  what the log did: n(s, a) / n(s)
+    fit.expected, fit.logged       estimates of the two policies' value at the start, with standard errors
+    fit.certificate                floor and ceiling that hold with the asked confidence
+    fit.explain(state)             for one state: every action with its rows, its estimated value, what is recommended
+    fit.changes()                  where the policy differs from the log most, by how much time is spent there
+    fit.save("run/")               policy.csv for a colleague, fit.json for a program, solution.npz for `load`
+
+Arrays are (S,) or (S, A) in the log's own states and actions. The solution's model may have one state more, "(end)".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+
+from dualq._version import __version__
+from dualq.algorithms.pessimism import Careful, Estimate
+from dualq.certificate import Certificate, Wanted
+from dualq.errors import CheckpointError, LogError
+from dualq.files import as_json_array, from_json_array, load_arrays, save_arrays, write_whole
+from dualq.labels import Label
+from dualq.logs.counts import Counts
+from dualq.logs.coverage import Change, Coverage
+from dualq.logs.schema import Bins
+from dualq.models import write_policy
+from dualq.packing import Packer, unpacked
+from dualq.policy import Policy
+from dualq.solution import Solution
+
+Array = np.ndarray
+
+FORMAT = 1
+ARRAYS, NUMBERS, POLICY = "solution.npz", "fit.json", "policy.csv"
+KEPT = (Careful, Certificate, Change, Counts, Coverage, Estimate, Wanted)  # the dataclasses that a saved fit holds
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """What was learned; the top of this file says how to ask it."""
+
+    counts: Counts = field(repr=False)
+    careful: Careful = field(repr=False)
+    solution: Solution
+    policy: Policy = field(repr=False)
+    reason: str
+    start: Array = field(repr=False)  # (S,) where value is measured; sums to one
+    confidence: float
+    certificate: Certificate | None
+    coverage: Coverage = field(repr=False)  # what the log can and cannot tell
+    settings: Mapping[str, Any] = field(repr=False)  # source, columns, discount, pessimism, ...
+
+    @property
+    def primal_policy(self) -> Policy:
+        """argmax_a Q[s, a] of the solution."""
+        return self._cut(self.solution.primal_policy)
+
+    @property
+    def dual_policy(self) -> Policy:
+        """The solution's occupancy, normalised in each state."""
+        return self._cut(self.solution.dual_policy)
+
+    @property
+    def behaviour(self) -> Policy:
+        """What the log did."""
+        return self._cut(self.careful.behaviour)
+
+    def _cut(self, policy: Policy) -> Policy:
+        """The policy in the log's states alone."""
+        S = len(self.counts.states)
+        return Policy(policy.matrix[:S], self.counts.states, self.counts.actions, policy.undecided[:S])
+
+    @property
+    def expected(self) -> Estimate:
+        """The recommended policy's value at the start: an estimate, not a promise."""
+        return self.careful.expected
+
+    @property
+    def logged(self) -> Estimate:
+        """The logged behaviour's value at the start."""
+        return self.careful.logged
+
+    @cached_property
+    def values(self) -> Array:
+        """(S, A) what each decision is worth, with values after it as estimated: no penalty; nan where never logged."""
+        Q = self.careful.mdp.q_values(self.careful.V) + self.careful.penalty
+        return np.where(self.counts.visits > 0, Q[: len(self.counts.states)], np.nan)
+
+    @cached_property
+    def errors(self) -> Array:
+        """(S, A) standard errors of `values` for the next step alone; inf where a pair was never logged."""
+        return self.careful.error[: len(self.counts.states)]
+
+    @cached_property
+    def time_share(self) -> Array:
+        """(S,) the share of (discounted) time that the recommended policy spends in each state, from the start."""
+        mdp, S = self.careful.mdp, len(self.counts.states)
+        start = np.zeros(mdp.num_states)
+        start[:S] = self.start
+        occupancy = self.careful.policy.occupancy(mdp, start).sum(axis=1)[:S]
+        return occupancy / occupancy.sum()
+
+    # ---- questions
+
+    def label(self, state: Label | Mapping[str, Any]) -> Label | Mapping[str, Any]:
+        """A state as the log has it: numbers of columns that were cut into bins become the labels of their bins."""
+        bins, names = self.settings["bins"], self.counts.states.names
+        if not bins:
+            return state
+        values = state if isinstance(state, Mapping) else dict(zip(names, _parts(state, names), strict=True))
+        return {
+            name: Bins(tuple(bins[name])).label(value) if name in bins and not isinstance(value, str) else value
+            for name, value in values.items()
+        }
+
+    def act(self, state: Label | Mapping[str, Any], seed: Any = None, default: Any = None) -> Label:
+        """The label of an action in a state, drawn where the policy is random; numbers find their bins."""
+        return self.policy.act(self.label(state), seed, default)
+
+    def explain(self, state: Label | Mapping[str, Any]) -> dict[str, Any]:
+        """All that is known of one state: each action with its rows, its value and interval, and what is recommended.
+
+        The intervals are of what a decision is worth when later states are worth what was estimated, each with the
+        asked confidence, approximately. They are not the certificate.
+        """
+        s = self.counts.states.index(self.label(state))
+        visits, z = self.counts.visits[s], float(norm.ppf(0.5 + self.confidence / 2.0))
+        actions = []
+        for a in sorted(range(visits.size), key=lambda a: (-self.policy.matrix[s, a], -visits[a])):
+            value, error = float(self.values[s, a]), float(self.errors[s, a])
+            known = visits[a] > 0
+            actions.append(
+                {
+                    **self.counts.actions.named(a),
+                    "rows": int(visits[a]),
+                    "logged_share": float(visits[a] / max(1, visits.sum())),
+                    "value": value if known else None,
+                    "low": value - z * error if known else None,
+                    "high": value + z * error if known else None,
+                    "recommended": float(self.policy.matrix[s, a]),
+                }
+            )
+        return {
+            "state": self.counts.states.named(s),
+            "rows": int(visits.sum()),
+            "time_share": float(self.time_share[s]),
+            "undecided": bool(self.policy.undecided[s]),
+            "actions": actions,
+        }
+
+    def changes(self, most: int = 10) -> list[dict[str, Any]]:
+        """The states where the policy prefers another action than the log, those first where most time is spent."""
+        visits, S = self.counts.visits, np.arange(len(self.counts.states))
+        usual, chosen = visits.argmax(axis=1), self.policy.matrix.argmax(axis=1)
+        differ = (usual != chosen) & ~self.policy.undecided & (self.time_share > 0.0)
+        gain = self.values[S, chosen] - self.values[S, usual]
+        error = np.hypot(self.errors[S, chosen], self.errors[S, usual])
+        places = [s for s in np.argsort(-self.time_share, kind="stable") if differ[s]][:most]
+        return [
+            {
+                "state": self.counts.states.named(s),
+                "time_share": float(self.time_share[s]),
+                "logged": self.counts.actions.named(usual[s]),
+                "logged_share": float(visits[s, usual[s]] / visits[s].sum()),
+                "recommended": self.counts.actions.named(chosen[s]),
+                "probability": float(self.policy.matrix[s, chosen[s]]),
+                "recommended_rows": int(visits[s, chosen[s]]),
+                "gain": float(gain[s]),
+                "gain_error": float(error[s]),
+            }
+            for s in places
+        ]
+
+    @property
+    def num_changes(self) -> int:
+        """In how many states the policy prefers another action than the log."""
+        differ = self.counts.visits.argmax(axis=1) != self.policy.matrix.argmax(axis=1)
+        return int((differ & ~self.policy.undecided).sum())
+
+    def summary(self) -> dict[str, Any]:
+        """The settings and the numbers, as plain values: what --json prints and fit.json keeps."""
+        promise = self.certificate
+        return {
+            **self.settings,
+            "rows": self.counts.total,
+            "states": len(self.counts.states),
+            "actions": len(self.counts.actions),
+            "reason": self.reason,
+            "expected": {"value": self.expected.value, "standard_error": self.expected.error},
+            "logged": {"value": self.logged.value, "standard_error": self.logged.error},
+            "confidence": self.confidence,
+            "certificate": None if promise is None else _promised(promise),
+            "changes": self.changes(),
+            "num_changes": self.num_changes,
+            "coverage": self.coverage.summary(),
+        }
+
+    # ---- what leaves the room
+
+    def report(self, path: str | os.PathLike) -> None:
+        """Write the report: one HTML page that needs no network."""
+        from dualq.report.html import report_html
+
+        write_whole(path, report_html(self).encode())
+
+    def save(self, folder: str | os.PathLike) -> list[str]:
+        """Write policy.csv, solution.npz and, last, fit.json into a folder; their paths. With fit.json it is whole."""
+        folder = Path(folder)
+        if folder.exists() and not folder.is_dir():
+            raise CheckpointError(f"{folder}: is a file; give a folder to write into")
+        packer = Packer()
+        tree = as_json_array({"format": FORMAT, "fit": packer.pack(self)})
+        save_arrays(folder / ARRAYS, {**packer.arrays, "tree": tree})
+        write_policy(folder / POLICY, self.policy)
+        numbers = {
+            "format": FORMAT,
+            "dualq": __version__,
+            **self.summary(),
+            "sha256": {name: _sha256(folder / name) for name in (ARRAYS, POLICY)},
+        }
+        text = json.dumps(numbers, indent=2, ensure_ascii=False, allow_nan=False, default=str)
+        write_whole(folder / NUMBERS, (text + "\n").encode())
+        return [str(folder / name) for name in (POLICY, NUMBERS, ARRAYS)]
+
+
+def load(folder: str | os.PathLike) -> Fit:
+    """The Fit that `fit.save(folder)` wrote; `CheckpointError` where a file is missing or was changed."""
+    folder = Path(folder)
+    try:
+        known = json.loads((folder / NUMBERS).read_text())["sha256"][ARRAYS]
+    except (FileNotFoundError, NotADirectoryError):
+        raise CheckpointError(f"{folder}: no fit was saved here; there is no {NUMBERS}") from None
+    except (ValueError, KeyError, TypeError):
+        raise CheckpointError(f"{folder / NUMBERS}: was not written by dualq, or was changed") from None
+    arrays = load_arrays(folder / ARRAYS)
+    if _sha256(folder / ARRAYS) != known:
+        raise CheckpointError(f"{folder}: {ARRAYS} and {NUMBERS} are of different fits")
+    tree = from_json_array(arrays["tree"])
+    if tree["format"] != FORMAT:
+        raise CheckpointError(f"{folder}: is of the format {tree['format']}; this version of dualq reads {FORMAT}")
+    return unpacked(tree["fit"], arrays, {cls.__name__: cls for cls in (*KEPT, Fit)})
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _parts(state: Label, names: tuple[str, ...]) -> tuple[Any, ...]:
+    parts = state if isinstance(state, tuple | list) else (state,)
+    if len(parts) != len(names):
+        raise LogError(f"the state {state!r} has {len(parts)} parts; it needs {len(names)}: {', '.join(names)}")
+    return tuple(parts)
+
+
+def _promised(promise: Certificate) -> dict[str, Any]:
+    return {
+        "lower": promise.lower,
+        "upper": promise.upper,
+        "upper_supported": promise.upper_supported,
+        "behaviour": list(promise.behaviour),
+        "improvement": promise.improvement,
+        "informative": promise.informative,
+        "confidence": promise.confidence,
+        "method": promise.method,
+        "assumptions": list(promise.assumptions),
+    }

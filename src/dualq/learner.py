@@ -1,0 +1,100 @@
+"""PolicyLearner: `learn` in the shape that users of scikit-learn know; scikit-learn itself is not needed.
+
+learner = PolicyLearner(discount=0.9, state=["stock", "season"], action="order", reward="profit", time="day")
+learner.fit(frame)
+learner.predict(frame[["stock", "season"]])     an action for each row
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dualq.errors import LogError
+from dualq.learning import learn
+from dualq.logs.tables import read_log
+
+LEARNING = ("discount", "confidence", "start", "pessimism", "certificate", "solver")  # what `learn` is told
+
+
+class PolicyLearner:
+    """Learns a policy from a frame; the arguments are those of `learn` and the columns of `read_log`.
+
+    After `fit`, `fit_` is the Fit: the policy, the certificate, the coverage.
+    """
+
+    def __init__(
+        self,
+        *,
+        discount: float = 0.95,
+        confidence: float = 0.95,
+        start: Any = None,
+        pessimism: float | None = None,
+        certificate: str | None = "proven",
+        solver: str = "exact",
+        state: Any = None,
+        action: Any = None,
+        reward: Any = None,
+        next_state: Any = None,
+        episode: Any = None,
+        time: Any = None,
+        terminal: Any = None,
+        truncated: Any = None,
+        bins: Any = None,
+    ):
+        given = locals()
+        for name in self._names():
+            setattr(self, name, given[name])
+
+    @classmethod
+    def _names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Every argument by name."""
+        return {name: getattr(self, name) for name in self._names()}
+
+    def set_params(self, **params: Any) -> PolicyLearner:
+        """Change arguments; a name that is none of them is refused."""
+        for name, value in params.items():
+            if name not in self._names():
+                raise LogError(f"no argument {name!r}; there are {', '.join(self._names())}")
+            setattr(self, name, value)
+        return self
+
+    def fit(self, X: Any, y: None = None) -> PolicyLearner:
+        """Learn from a log: a frame, a path, or anything that `read_log` reads."""
+        params = self.get_params()
+        learning = {name: params.pop(name) for name in LEARNING}
+        self.fit_ = learn(read_log(X, **params), **learning)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The action of highest probability for each row of a frame with the state's columns."""
+        if not hasattr(self, "fit_"):
+            raise LogError("nothing was learned yet; call fit first")
+        fit, policy = self.fit_, self.fit_.policy
+        chosen = policy.matrix.argmax(axis=1)
+        rows = _columns(X, policy.states.names)
+        found = np.empty(len(rows), object)
+        for i, row in enumerate(rows):
+            found[i] = policy.actions[int(chosen[policy.states.index(fit.label(row))])]
+        return np.array(found.tolist()) if len(policy.actions.names) == 1 else found
+
+
+def _columns(frame: Any, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    """The rows of a frame (anything with columns by name), in these columns."""
+    missing = [name for name in names if name not in _names_of(frame)]
+    if missing:
+        raise LogError(f"the frame has no column {missing[0]!r}; a state needs {', '.join(names)}")
+    columns = [np.asarray(frame[name]).tolist() for name in names]
+    return list(zip(*columns, strict=True))
+
+
+def _names_of(frame: Any) -> list[str]:
+    if isinstance(frame, Mapping):
+        return list(frame)
+    return list(getattr(frame, "column_names", None) or frame.columns)

@@ -1,0 +1,162 @@
+"""The main job, on one page: log -> counts -> coverage -> careful model -> solution -> certificate -> Fit.
+
+    counts        what the log says of a model that does not change with time
+    coverage      what the log cannot tell
+    careful       the empirical model, pooled and penalised where the log is thin (algorithms/pessimism.py)
+    solution      its saddle point: Q, V, lambda, mu
+    certificate   what can be promised of the policy, and of any policy
+
+No propensities and no simulator are needed: whatever behaviour left the log, however it drifted, its rows are enough.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dualq._version import __version__
+from dualq.algorithms.choices import frequencies
+from dualq.algorithms.pessimism import Careful, careful_model
+from dualq.algorithms.schedules import inverse_sqrt
+from dualq.algorithms.spd_q import SPDQ
+from dualq.certificate import BLOCKS, RATIO, certificate_of
+from dualq.errors import LogError
+from dualq.exact import solve
+from dualq.fit import Fit
+from dualq.logs.counts import Counts
+from dualq.logs.log import Log
+from dualq.logs.starts import start_weights
+from dualq.logs.tables import TableLog, read_log
+from dualq.policy import Policy
+from dualq.rows import Rows
+from dualq.saddle.gaps import duality_gap
+from dualq.solution import Solution
+from dualq.training import train
+
+Array = np.ndarray
+
+MOST_STREAMED = 20_000_000  # rows; a log that is longer is counted once, and not read again in its order
+CHUNK = 1 << 20  # rows
+SPREAD = 0.01  # the part of the weights eta that lies on all states alike: eta must be positive, a start need not be
+
+
+def learn(
+    log: Any,
+    *,
+    discount: float = 0.95,
+    confidence: float = 0.95,
+    start: Any = None,
+    pessimism: float | None = None,
+    certificate: str | None = "proven",
+    solver: str = "exact",
+) -> Fit:
+    """Learn a policy from a log, and say how good it is.
+
+    log           a Log, or anything that `read_log` reads when its columns have common names
+    discount      what a reward one step later is worth
+    confidence    of the certificate and of the intervals
+    start         where value is measured: "episodes", "log", "uniform", or {state label: weight}; by default
+                  "episodes" where the log has episodes or ends, else "log"
+    pessimism     strength of the penalty for thin pairs: 1 is the default, 0 the plug-in
+    certificate   "proven", "bootstrap" (approximate), or None
+    solver        "exact" (dynamic programming), "pdhg", or "online" (Algorithm 1 on the rows in their order)
+    """
+    if solver not in SOLVERS:
+        raise LogError(f"solver is {solver!r}; it must be one of {', '.join(SOLVERS)}")
+    if not 0.0 < confidence < 1.0:
+        raise LogError(f"confidence is {confidence!r}; it must be between 0 and 1, such as 0.95")
+    log = log if isinstance(log, Log | TableLog) else read_log(log)
+    counts, coverage = log.counts(), log.coverage()
+    weights = start_weights(log, start)
+
+    careful = careful_model(counts, discount, weights, pessimism)
+    solution, policy, reason = SOLVERS[solver](log, counts, careful, weights)
+    promise = None
+    if certificate is not None:
+        promise = certificate_of(_in_blocks(log), policy, discount, weights, confidence, log.available, certificate)
+    return Fit(
+        counts=counts,
+        careful=careful,
+        solution=solution,
+        policy=policy,
+        reason=reason,
+        start=weights,
+        confidence=confidence,
+        certificate=promise,
+        coverage=coverage,
+        settings={
+            "source": log.source,
+            "columns": {part: list(names) for part, names in log.columns.items()},
+            "discount": discount,
+            "pessimism": careful.pessimism,
+            "start": start if start is not None else ("episodes" if log.has_episodes else "log"),
+            "bins": {column: list(bins.edges) for column, bins in log.bins.items()},
+            "guessed": {part: list(names) for part, names in log.guessed.items()},
+            "solver": solver,
+            "gap": duality_gap(careful.mdp, solution),
+            "version": __version__,
+        },
+    )
+
+
+def _exact(log: Any, counts: Counts, careful: Careful, start: Array) -> tuple[Solution, Policy, str]:
+    """The careful model's saddle point by dynamic programming."""
+    return _solution(counts, careful, start, "dynamic"), _on_log(careful.policy, counts), careful.reason
+
+
+def _pdhg(log: Any, counts: Counts, careful: Careful, start: Array) -> tuple[Solution, Policy, str]:
+    """The careful model's saddle point by PDHG."""
+    solution = _solution(counts, careful, start, "pdhg")
+    return solution, _on_log(solution.primal_policy, counts), careful.reason
+
+
+def _online(log: Any, counts: Counts, careful: Careful, start: Array) -> tuple[Solution, Policy, str]:
+    """Algorithm 1, one pass over the rows; it knows no pessimism."""
+    discount, rows = careful.mdp.discount, int(counts.total)
+    solution = train(SPDQ(step_size=inverse_sqrt(2.0)), log, rows, discount=discount).solution
+    reason = f"The policy is greedy in the averaged Q of Algorithm 1 after one pass over {rows:,} rows, in their order."
+    return solution, _on_log(solution.primal_policy, counts), reason
+
+
+SOLVERS = {"exact": _exact, "pdhg": _pdhg, "online": _online}
+
+
+def _in_blocks(log: Any) -> list[Counts]:
+    """The counts of the log's rows in time order, in blocks that each have RATIO times the rows of all before.
+
+    The certificate takes its references from earlier blocks and is then a third as wide. One block where the rows have
+    no order, or are so many that they are only counted.
+    """
+    counts = log.counts()
+    if counts.total > MOST_STREAMED or not log.has_order:
+        return [counts]
+    sizes = np.diff([0, *sorted({int(counts.total / RATIO**k) for k in range(BLOCKS)} - {0})])
+    stream, rows = log.stream(), Rows.empty(CHUNK)
+    state, blocks = stream.init(0), []
+    for size in sizes:
+        block, left = None, int(size)
+        while left and (got := stream.fill(state, rows.first(min(left, CHUNK)))):
+            left -= got
+            part = Counts.from_rows(
+                rows.first(got), counts.states, counts.actions, counts.reward_range, counts.range_known
+            )
+            block = part if block is None else block.merge(part)
+        if block is not None:
+            blocks.append(block)
+    return blocks
+
+
+def _solution(counts: Counts, careful: Careful, start: Array, method: str) -> Solution:
+    mdp = careful.mdp
+    eta = np.full(mdp.num_states, SPREAD / mdp.num_states)
+    eta[: start.size] += (1.0 - SPREAD) * start
+    visits = np.zeros(mdp.rewards.shape)
+    visits[: start.size] = counts.visits
+    return solve(mdp, method=method, weights=eta, distribution=frequencies(visits, counts.total))
+
+
+def _on_log(policy: Policy, counts: Counts) -> Policy:
+    """The policy in the log's states, and undecided where the log never acted."""
+    S = len(counts.states)
+    return Policy(policy.matrix[:S], counts.states, counts.actions, ~counts.visits.any(axis=1))

@@ -1,0 +1,132 @@
+"""Nouns as JSON and arrays, and back: what a saved fit is made of. Nothing is ever unpickled.
+
+In the JSON an object with the key "is" stands for an array, for labels (an Arrow table, so that 3 stays 3 and a date a
+date), for a policy, a model or a solution, or for a frozen dataclass, rebuilt from its fields. Whoever reads says which
+dataclasses may be named.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dualq.labels import Labels
+from dualq.mdp import MDP
+from dualq.policy import Policy
+from dualq.solution import Solution
+
+Array = np.ndarray
+
+
+class Packer:
+    """Values as JSON; their arrays by number, each once however often it is used."""
+
+    def __init__(self):
+        self.arrays: dict[str, Array] = {}
+        self._trees: dict[int, tuple[Any, Any]] = {}  # id -> the value (kept alive, so that its id stays its own), tree
+
+    def pack(self, value: Any) -> Any:
+        """A value as JSON."""
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        if isinstance(value, np.generic):
+            return value.item()
+        if id(value) not in self._trees:
+            self._trees[id(value)] = value, self._new(value)
+        return self._trees[id(value)][1]
+
+    def _new(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is np.ndarray:
+            name = f"a{len(self.arrays)}"
+            self.arrays[name] = value
+            return {"is": "array", "name": name}
+        if kind is dict:
+            return {"is": "dict", "items": {key: self.pack(item) for key, item in value.items()}}
+        if kind in _SEQUENCES.values():
+            return {"is": kind.__name__, "items": [self.pack(item) for item in value]}
+        if kind not in _PARTS and not dataclasses.is_dataclass(kind):  # a date, a decimal: what a label may be
+            return {"is": "value", "table": self.pack(_as_table([[value]], ["value"]))}
+        parts = _PARTS.get(kind, _fields)(value)
+        return {"is": kind.__name__, "fields": {key: self.pack(item) for key, item in parts.items()}}
+
+
+def unpacked(tree: Any, arrays: Mapping[str, Array], classes: Mapping[str, type]) -> Any:
+    """The value that a tree stands for; `classes` are the dataclasses that it may name."""
+    if not isinstance(tree, dict):
+        return tree
+    kind = tree["is"]
+    if kind == "array":
+        return arrays[tree["name"]]
+    if kind == "dict":
+        return {key: unpacked(item, arrays, classes) for key, item in tree["items"].items()}
+    if kind == "value":
+        return _columns(arrays[tree["table"]["name"]])[0][0]
+    if kind in _SEQUENCES:
+        return _SEQUENCES[kind](unpacked(item, arrays, classes) for item in tree["items"])
+    fields = {key: unpacked(item, arrays, classes) for key, item in tree["fields"].items()}
+    return {**_MAKERS, **classes}[kind](**fields)
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
+
+
+def _labels_parts(labels: Labels) -> dict[str, Any]:
+    if isinstance(labels.values, range):
+        return {"names": labels.names, "count": len(labels)}
+    return {"names": labels.names, "table": _as_table(list(labels.columns().values()), list(labels.names))}
+
+
+def _labels(names: tuple[str, ...], count: int | None = None, table: Array | None = None) -> Labels:
+    if table is None:
+        return Labels(count or 0, names)
+    columns = _columns(table)
+    return Labels(columns[0] if len(columns) == 1 else list(zip(*columns, strict=True)), names)
+
+
+def _as_table(columns: list[list[Any]], names: list[str]) -> Array:
+    """Columns of values as the bytes of an Arrow table."""
+    import pyarrow as pa
+
+    table = pa.table([pa.array(column) for column in columns], names=names)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return np.frombuffer(sink.getvalue(), np.uint8)
+
+
+def _columns(table: Array) -> list[list[Any]]:
+    """The columns of an Arrow table from its bytes."""
+    import pyarrow as pa
+
+    return [column.to_pylist() for column in pa.ipc.open_stream(pa.py_buffer(table.tobytes())).read_all().columns]
+
+
+def _mdp(shape: tuple[int, int], indptr: Array, indices: Array, probabilities: Array, **fields: Any) -> MDP:
+    P = sp.csr_array((probabilities, indices, indptr), shape=shape)
+    return MDP(P, fields.pop("rewards"), fields.pop("discount"), fields.pop("reward_range"), **fields)
+
+
+_SEQUENCES = {"tuple": tuple, "list": list, "frozenset": frozenset}
+_PARTS: dict[type, Any] = {
+    Labels: _labels_parts,
+    Policy: lambda p: {"matrix": p.matrix, "states": p.states, "actions": p.actions, "undecided": p.undecided},
+    MDP: lambda m: {
+        "shape": m.transitions.shape,
+        **{name: getattr(m, name) for name in ("indptr", "indices", "probabilities", "rewards", "discount")},
+        **{name: getattr(m, name) for name in ("reward_range", "states", "actions", "available")},
+    },
+    Solution: lambda s: (
+        {
+            name: getattr(s, name)
+            for name in ("mdp", "V", "Q", "occupancy", "ratio", "weights", "distribution", "error_bound", "bounds")
+        }
+        | {"method": s.method, "iterations": s.iterations}
+    ),
+}
+_MAKERS = {"Labels": _labels, "Policy": Policy, "MDP": _mdp, "Solution": Solution}

@@ -1,0 +1,150 @@
+"""The report of a fit: one HTML page, in the order in which a person asks.
+
+what is recommended and what it is worth; what can be promised; what changes; the policy; what was read; what the
+log cannot tell; how it was done
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dualq._version import __version__
+from dualq.report import charts
+from dualq.report.page import facts, figure, note, page, section, table, text, tiles, title
+from dualq.report.words import changed, number, percent, promises, read, said, unknown
+
+SHOWN_STATES = 200  # rows of the policy's table; the rest is in policy.csv
+MOST_CELLS = 3000  # of a heat map
+
+
+def report_html(fit: Any) -> str:
+    """The whole page."""
+    return page(
+        "What to do, learned from a log",
+        title("What to do, learned from a log", fit.settings["source"]),
+        tiles(_tiles(fit)),
+        text(fit.reason),
+        section("What it is worth", *_worth(fit)),
+        section("What changes", *_changes(fit)),
+        section("The policy", *_policy(fit)),
+        section("What was read", facts(read(fit))),
+        section("What the log cannot tell", *_coverage(fit)),
+        section("How it was done", facts(_how(fit))),
+        f'<p class="muted">Written by dualq {__version__}.</p>',
+    )
+
+
+def _tiles(fit: Any) -> list[tuple[str, str, str]]:
+    expected, logged = fit.expected, fit.logged
+    cells = [
+        ("recommended policy", number(expected.value), f"expected value, standard error {number(expected.error)}"),
+        ("what was logged", number(logged.value), f"expected value, standard error {number(logged.error)}"),
+    ]
+    if fit.certificate is not None:
+        promise = fit.certificate
+        cells.append(
+            (f"floor, {percent(fit.confidence)} sure", number(promise.lower), "the policy is worth at least this")
+        )
+        cells.append(("ceiling", number(promise.upper), "no policy is worth more"))
+    return cells
+
+
+def _worth(fit: Any) -> list[str]:
+    z = 1.96
+    rows = [
+        {"name": name, "low": e.value - z * e.error, "high": e.value + z * e.error, "value": e.value, "label": str(e)}
+        for name, e in (("logged, estimate", fit.logged), ("recommended, estimate", fit.expected))
+    ]
+    if fit.certificate is not None and fit.certificate.informative:
+        low, high = fit.certificate.behaviour
+        rows.append({"name": "logged, proven", "low": low, "high": high, "label": ""})
+        low, high = fit.certificate.lower, fit.certificate.upper
+        rows.append({"name": "recommended, proven", "low": low, "high": high, "label": ""})
+    caption = (
+        "Discounted reward from the start. Estimates: the dot, and 1.96 standard errors on both sides. Proven: from "
+        "the floor of the policy to the ceiling of every policy."
+    )
+    return [figure(charts.intervals(rows, "discounted reward from the start"), caption), *map(text, promises(fit))]
+
+
+def _changes(fit: Any) -> list[str]:
+    rows = fit.changes()
+    if not rows:
+        return [text("Nothing: in every state the policy prefers what the log did most often.")]
+    header = [*fit.counts.states.names, "time", "logged most", "its share", "recommended", "its rows", "gain", "error"]
+    body = [
+        [
+            *row["state"].values(),
+            percent(row["time_share"]),
+            said(row["logged"]),
+            percent(row["logged_share"]),
+            said(row["recommended"]),
+            row["recommended_rows"],
+            row["gain"],
+            row["gain_error"],
+        ]
+        for row in rows
+    ]
+    return [text(changed(fit, len(rows))), table(header, body)]
+
+
+def _policy(fit: Any) -> list[str]:
+    if len(fit.counts.states.names) <= 2 and len(fit.counts.states) <= MOST_CELLS:
+        caption = "What is recommended, and what the log did most often. Darker is later in the list of actions."
+        return [figure(_heat_map(fit), caption)]
+    columns = fit.policy.columns()
+    body = list(zip(*columns.values(), strict=True))
+    words = "What to do in each state, and with which probability where that is random."
+    more = (
+        f" The first {SHOWN_STATES} of {len(body):,} rows; all are in policy.csv." if len(body) > SHOWN_STATES else ""
+    )
+    return [text(words + more), table(list(columns), body[:SHOWN_STATES])]
+
+
+def _heat_map(fit: Any) -> str:
+    """States of one or two columns: what is recommended beside what was logged most often."""
+    labels = fit.counts.states.columns()
+    names = sorted(labels, key=lambda name: -len(set(labels[name])))  # the longer column goes down the page
+    usual, chosen = fit.counts.visits.argmax(axis=1), fit.policy.matrix.argmax(axis=1)
+    acted = fit.counts.visits.any(axis=1)
+    actions = [said(fit.counts.actions.named(a)) for a in range(len(fit.counts.actions))]
+    rows = [
+        {**{name: labels[name][s] for name in names}, "policy": policy, "action": actions[int(choice[s])]}
+        for policy, choice in (("recommended", chosen), ("logged most often", usual))
+        for s in np.flatnonzero(acted)
+    ]
+    if len(names) == 1:
+        return charts.heat_map(rows, "policy", names[0], actions, "")
+    return charts.heat_map(rows, names[1], names[0], actions, "policy")
+
+
+def _coverage(fit: Any) -> list[str]:
+    visits = fit.counts.visits
+    bins = (
+        ("never", 0, 0),
+        ("1 to 9", 1, 9),
+        ("10 to 99", 10, 99),
+        ("100 to 999", 100, 999),
+        ("1,000 or more", 1000, None),
+    )
+    rows = [
+        {"rows": name, "pairs": int(((visits >= low) & (visits <= (high if high is not None else np.inf))).sum())}
+        for name, low, high in bins
+    ]
+    chart = charts.bars(rows, "pairs", "rows", "pairs of state and action", "rows in the log")
+    caption = "How often the log has each pair of a state and an action. Nothing is made up about pairs it never has."
+    warnings = [note(words, warn=True) for words in fit.coverage.warnings]
+    return [*warnings, figure(chart, caption), facts(unknown(fit))]
+
+
+def _how(fit: Any) -> list[tuple[str, str]]:
+    settings = fit.settings
+    return [
+        ("discount", f"{settings['discount']:g}: what a reward one step later is worth"),
+        ("value is measured", settings["start"]),
+        ("pessimism", f"{settings['pessimism']:g} (1 is the default, 0 trusts the log blindly)"),
+        ("solved by", f"{fit.solution.method}; duality gap {settings['gap']:.2g}"),
+        ("confidence", percent(fit.confidence)),
+    ]

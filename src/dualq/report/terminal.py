@@ -1,0 +1,71 @@
+"""The page that `dualq learn` prints: what a manager asks, in that order, on one screen or two."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dualq.report.words import changed, percent, promises, read, said, unknown
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def print_fit(fit: Any, console: Console) -> None:
+    """Print the page."""
+    from rich.markup import escape
+
+    def heading(words: str) -> None:
+        console.print(f"\n{words}\n", style="bold")
+
+    console.print(f"What to do, learned from {escape(fit.settings['source'])}", style="bold", soft_wrap=True)
+    heading("What was read")
+    _facts(console, read(fit))
+    heading("What the log cannot tell")
+    _facts(console, unknown(fit))
+    for words in fit.coverage.warnings:
+        console.print(f"Warning: {escape(words)}", style="bold")
+    heading("What changes")
+    rows = fit.changes()
+    if rows:
+        console.print(changed(fit, len(rows)) + "\n")
+        _changes(console, fit, rows)
+    else:
+        console.print("Nothing: in every state the policy prefers what the log did most often.")
+    heading("What is expected, and how sure that is")
+    for words in promises(fit):
+        console.print(escape(words))
+    console.print(f"\n{escape(fit.reason)}")
+
+
+def _changes(console: Console, fit: Any, rows: list[dict]) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", padding=(0, 2))
+    for name in fit.counts.states.names:
+        numeric = all(isinstance(row["state"][name], int | float) for row in rows)
+        table.add_column(escape(name), justify="right" if numeric else "left")
+    for name in ("time", "logged most", "recommended", "its rows", "gain"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(
+            *(escape(str(value)) for value in row["state"].values()),
+            percent(row["time_share"]),
+            escape(f"{said(row['logged'])} ({percent(row['logged_share'])})"),
+            escape(said(row["recommended"])),
+            f"{row['recommended_rows']:,}",
+            f"{row['gain']:.3g} ± {row['gain_error']:.2g}",
+        )
+    console.print(table)
+
+
+def _facts(console: Console, facts: list[tuple[str, str]]) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for name, words in facts:
+        table.add_row(escape(name), escape(words))
+    console.print(table)

@@ -1,0 +1,98 @@
+"""What is said of a fit, in sentences and short facts: the same words on the terminal and on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+THIN = 10  # rows of a pair, under which it is called thin
+
+
+def number(x: float) -> str:
+    """Four digits, as people write them."""
+    return f"{x:,.4g}" if abs(x) < 1e4 else f"{x:,.0f}"
+
+
+def percent(share: float) -> str:
+    """A share of one in percent: a digit more where it is small."""
+    return f"{100.0 * share:.0f}%" if share >= 0.0995 or share == 0.0 else f"{100.0 * share:.2g}%"
+
+
+def said(label: Mapping[str, Any]) -> str:
+    """A label without its column where there is but one."""
+    if len(label) == 1:
+        return str(next(iter(label.values())))
+    return ", ".join(f"{name} {value}" for name, value in label.items())
+
+
+def changed(fit: Any, shown: int) -> str:
+    """How much changes, before the table of changes."""
+    states = int(fit.counts.visits.any(axis=1).sum())
+    which = "All of them:" if shown == fit.num_changes else f"The {shown} where most time is spent:"
+    return (
+        f"In {fit.num_changes:,} of {states:,} states the policy prefers another action than the log did most often. "
+        f"{which} gain is what the change is worth at one such decision, with its standard error."
+    )
+
+
+def promises(fit: Any) -> list[str]:
+    """What is expected, and what can be promised."""
+    words = [
+        f"From the start the recommended policy is expected to earn {number(fit.expected.value)} "
+        f"(standard error {number(fit.expected.error)}), and what was logged {number(fit.logged.value)} "
+        f"(standard error {number(fit.logged.error)}). These are estimates, not promises."
+    ]
+    promise = fit.certificate
+    if promise is None:
+        return [*words, "No certificate was asked for."]
+    sure = f"with {percent(fit.confidence)} confidence, all of it together"
+    if promise.method != "proven":
+        sure += ", approximately (by the bootstrap, which may break its promise)"
+    if not promise.informative:
+        needed = promise.rows_needed
+        more = f"; about {needed:,} rows like these would be needed" if needed else ""
+        return [*words, f"Nothing can be promised yet {sure}: the log is too thin{more}."]
+    words.append(
+        f"Promised {sure}: the recommended policy earns at least {number(promise.lower)}; no policy earns more than "
+        f"{number(promise.upper)}, and none that keeps to what was logged more than {number(promise.upper_supported)}; "
+        f"the logged behaviour, as a policy, earns between {number(promise.behaviour[0])} and "
+        f"{number(promise.behaviour[1])}."
+    )
+    if promise.improvement > 0.0:
+        words.append(f"The policy is better than what was logged, by at least {number(promise.improvement)}.")
+    else:
+        words.append("Whether the policy is better than what was logged cannot be promised from this log.")
+    return words
+
+
+def read(fit: Any) -> list[tuple[str, str]]:
+    """What was read: a fact a line."""
+    counts, settings = fit.counts, fit.settings
+    low, high = counts.reward_range
+    known = "as was said" if counts.range_known else "as observed: taken for all that is possible"
+    facts = [
+        ("rows", f"{counts.total:,} from {settings['source']}"),
+        ("states", f"{len(counts.states):,}, of {' and '.join(counts.states.names)}"),
+        ("actions", f"{len(counts.actions):,}, of {' and '.join(counts.actions.names)}"),
+        ("rewards", f"{number(low)} to {number(high)} ({known})"),
+    ]
+    for part, columns in settings["guessed"].items():
+        facts.append((f"guessed {part.replace('_', ' ')}", ", ".join(columns)))
+    return facts
+
+
+def unknown(fit: Any) -> list[tuple[str, str]]:
+    """What the log cannot tell: a fact a line."""
+    visits = fit.counts.visits
+    pairs, seen = visits.size, int((visits > 0).sum())
+    thin = int(((visits > 0) & (visits < THIN)).sum())
+    alone = int(((visits > 0).sum(axis=1) == 1).sum())
+    facts = [
+        (
+            "pairs",
+            f"{seen:,} of {pairs:,} pairs of state and action were logged, {thin:,} of them fewer than {THIN} times",
+        ),
+        ("no choice", f"in {alone:,} states the log knows one action only: the policy keeps to it"),
+    ]
+    tested = [change.words for change in fit.coverage.drift.values() if not change.found]
+    return [*facts, *(("note", words) for words in (*fit.coverage.notes, *tested))]

@@ -1,0 +1,59 @@
+"""PolicyLearner: what users of scikit-learn expect."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import dualq
+from dualq import problems
+from dualq.errors import LogError
+
+
+@pytest.fixture(scope="module")
+def frame():
+    return problems.inventory(capacity=6, lot=3).record(5_000, seed=0).table().to_pandas()
+
+
+def learner(**more):
+    columns = {"state": ["stock", "season"], "action": "action", "next_state": ["next_stock", "next_season"]}
+    return dualq.PolicyLearner(discount=0.9, certificate=None, **columns, time="time", **more)
+
+
+def test_it_predicts_what_learn_recommends(frame):
+    model = learner().fit(frame)
+    log = dualq.read_log(
+        frame, state=["stock", "season"], action="action", next_state=["next_stock", "next_season"], time="time"
+    )
+    policy = dualq.learn(log, discount=0.9, certificate=None).policy
+    states = frame[["stock", "season"]].drop_duplicates()
+    expected = [policy.act({"stock": n, "season": season}) for n, season in states.itertuples(index=False)]
+    assert policy.is_deterministic
+    np.testing.assert_array_equal(model.predict(states), expected)
+    np.testing.assert_array_equal(model.predict(pl.from_pandas(states)), expected)
+    np.testing.assert_array_equal(model.predict({name: states[name] for name in states}), expected)
+
+
+def test_parameters_are_those_of_the_constructor(frame):
+    model = learner(pessimism=0.5)
+    params = model.get_params()
+    assert params["pessimism"] == 0.5
+    assert params["discount"] == 0.9
+    copy = dualq.PolicyLearner(**params)  # what scikit-learn's clone does
+    assert copy.get_params() == params
+    assert copy.set_params(discount=0.5) is copy
+    assert copy.get_params()["discount"] == 0.5
+    with pytest.raises(LogError, match="no argument 'gamma'"):
+        copy.set_params(gamma=0.9)
+
+
+def test_what_is_missing_is_named(frame):
+    with pytest.raises(LogError, match="call fit first"):
+        learner().predict(frame)
+    model = learner().fit(frame)
+    with pytest.raises(LogError, match="no column 'season'"):
+        model.predict(frame[["stock"]])
+    with pytest.raises(LogError, match=r"no stock and season \(99, 'winter'\)"):
+        model.predict(pd.DataFrame({"stock": [99], "season": ["winter"]}))

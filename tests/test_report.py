@@ -1,0 +1,135 @@
+"""What people look at: the page holds what was learned, needs nothing from outside, and takes any label."""
+
+from __future__ import annotations
+
+import io
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import dualq
+from dualq import problems
+from dualq.report import charts, page
+from dualq.report.html import report_html
+from dualq.report.terminal import print_fit
+from dualq.report.words import number, percent, said
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return dualq.learn(problems.inventory(capacity=6, lot=3).record(5_000, seed=0), discount=0.9)
+
+
+class Words(HTMLParser):
+    """The text of a page, and the attributes through which it could load something."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.words, self.tags, self.outside = [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.outside += [v for k, v in attrs if k in ("src", "href") and v and not v.startswith("#")]
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+
+def test_the_page_needs_nothing_from_outside(fit):
+    text = report_html(fit)
+    words = Words(text)
+    assert words.outside == []
+    assert "script" not in words.tags
+    assert "@import" not in text
+    assert not re.search(r"url\(\s*['\"]?(?!#)", text)
+
+
+def test_the_page_and_the_terminal_say_the_same_numbers(fit):
+    html = Words(report_html(fit)).text
+    stream = io.StringIO()
+    print_fit(fit, Console(file=stream, width=400))
+    terminal = " ".join(stream.getvalue().split())
+    for words in (
+        number(fit.expected.value),
+        number(fit.logged.value),
+        number(fit.certificate.lower),
+        f"{fit.counts.total:,}",
+        fit.reason,
+    ):
+        assert words in html
+        assert words in terminal
+    for change in fit.changes():
+        assert percent(change["time_share"]) in html
+        assert percent(change["time_share"]) in terminal
+
+
+def test_labels_of_people_cannot_become_markup():
+    evil = "<script>alert('x')</script> [bold]&"
+    rows = {"s": [evil, "b"] * 20, "a": ["<i>", "[red]"] * 20, "r": [1.0, 0.0] * 20}
+    fit = dualq.learn(dualq.read_log(rows, state="s", action="a", reward="r", time="row"), discount=0.5)
+    words = Words(report_html(fit))
+    assert "script" not in words.tags
+    assert "i" not in words.tags
+    stream = io.StringIO()
+    print_fit(fit, Console(file=stream, width=400))  # Rich would raise on a stray closing tag
+
+
+def test_a_heat_map_has_a_label_for_every_cell(fit):
+    svg = charts.heat_map(
+        [{"x": x, "y": y, "p": p, "action": str(x * y)} for x in range(3) for y in range(4) for p in ("one", "two")],
+        "x",
+        "y",
+        [str(n) for n in (0, 1, 2, 3, 4, 6)],
+        "p",
+    )
+    labels = [w for w in Words(svg).words if w.strip()]
+    for action, cells in (("6", 1), ("4", 1), ("3", 1), ("2", 2), ("1", 1), ("0", 6)):
+        # A cell in each of two panels, one in the legend; and axes: x has 0..2 twice, y 0..3 once (they share it).
+        axes = 2 * (action in "012") + (action in "0123")
+        assert labels.count(action) == 2 * cells + 1 + axes, action
+
+
+def test_columns_with_characters_that_mean_something_to_vega():
+    rows = [{"a.b": i, "c[0]": j, "action": "x"} for i in range(2) for j in range(2)]
+    labels = Words(charts.heat_map(rows, "a.b", "c[0]", ["x"], "")).words
+    assert labels.count("x") == 4 + 1
+    assert "a.b" in labels
+    assert "c[0]" in labels
+
+
+def test_a_table_aligns_numbers_and_escapes_text():
+    html = page.table(["name", "n"], [["<b>", 1234], ["c", 5]])
+    assert "&lt;b&gt;" in html
+    assert "<td class=number>1,234</td>" in html
+
+
+@pytest.mark.parametrize(
+    ("share", "words"), [(0.5, "50%"), (0.0123, "1.2%"), (0.0, "0%"), (1.0, "100%"), (0.0996, "10%")]
+)
+def test_percent(share, words):
+    assert percent(share) == words
+
+
+def test_numbers_and_labels_in_words():
+    assert number(1234.5678) == "1,235"
+    assert number(-0.123456) == "-0.1235"
+    assert number(123456.7) == "123,457"
+    assert said({"order": 5}) == "5"
+    assert said({"stock": 3, "season": "winter"}) == "stock 3, season winter"
+
+
+def test_the_bars_count_every_pair(fit):
+    words = [w for w in Words(report_html(fit)).words if w.strip()]
+    bins = [(0, 0), (1, 9), (10, 99), (100, 999), (1000, np.inf)]
+    for low, high in bins:
+        count = int(((fit.counts.visits >= low) & (fit.counts.visits <= high)).sum())
+        assert f"{count:,}" in words
