@@ -28,6 +28,7 @@ LAYERS = [
     "simulator",
     "streams",
     "problems",
+    "shipped",
     "saddle",
     "algorithms",
     "exact",

@@ -200,17 +200,25 @@ class MDP:
         """Eta as an array: the default where it is None, one number for all states, or one per state; positive."""
         if weights is None:
             return self.default_weights()
-        eta = _numbers("weights", weights)
-        if eta.shape not in ((), (self.num_states,)):
-            raise ModelError(
-                f"weights have shape {eta.shape}; give one number, or one for each of {self.num_states} states"
-            )
-        eta = np.full(self.num_states, eta)
-        wrong = ~(np.isfinite(eta) & (eta > 0))
-        if wrong.any():
-            s = int(wrong.argmax())
+        eta = self.checked_start(weights)
+        if not eta.all():
+            s = int((eta == 0.0).argmax())
             raise ModelError(f"weight of {self.states.describe(s)} is {eta[s]:g}; weights must be positive")
         return eta
+
+    def checked_start(self, weights: Any) -> Array:
+        """Where something starts, as an array: one number for all states, or one per state; some may be zero."""
+        start = _numbers("weights", weights)
+        if start.shape not in ((), (self.num_states,)):
+            raise ModelError(
+                f"weights have shape {start.shape}; give one number, or one for each of {self.num_states} states"
+            )
+        start = np.full(self.num_states, start)
+        wrong = ~(np.isfinite(start) & (start >= 0.0))
+        if wrong.any():
+            s = int(wrong.argmax())
+            raise ModelError(f"weight of {self.states.describe(s)} is {start[s]:g}; weights must be positive")
+        return start
 
     def q_values(self, V: Array) -> Array:
         """Q = R + alpha P V as an array (S, A); -inf where the action does not exist."""

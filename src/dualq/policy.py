@@ -132,9 +132,10 @@ class Policy:
         return float((residual + rounding) / (1.0 - mdp.discount))
 
     def occupancy(self, mdp: MDP, weights: Any = None) -> Array:
-        """lambda^pi (S, A): expected discounted visits to each pair when states start with the weights eta."""
+        """lambda^pi (S, A): expected discounted visits to each pair when states start with the weights eta >= 0."""
         P, _ = self.chain(mdp)
-        visits = solve_chain(P, mdp.discount, mdp.checked_weights(weights), transpose=True)
+        eta = mdp.default_weights() if weights is None else mdp.checked_start(weights)
+        visits = solve_chain(P, mdp.discount, eta, transpose=True)
         return self.matrix * visits[:, None]
 
     def check_fits(self, mdp: MDP) -> None:
