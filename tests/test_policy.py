@@ -9,7 +9,7 @@ from naive import policy_occupancy, policy_value
 from strategies import mdps, weights_for
 
 from dualq import MDP, Labels, Policy, chains, problems
-from dualq.errors import ModelError
+from dualq.errors import LogError, ModelError
 
 
 @st.composite
@@ -142,3 +142,23 @@ def test_a_policy_must_fit_the_model():
         Policy([[0.5, 0.5], [1.0, 0.0]]).value(mdp)
     with pytest.raises(ModelError, match=r"the policy is for \(1, 2\)"):
         Policy([[0.5, 0.5]]).value(mdp)
+
+
+def test_an_unknown_state_is_refused_or_gets_the_default():
+    policy = Policy([[1.0, 0.0], [0.0, 1.0]], Labels([(1, "a"), (2, "b")], ("x", "y")), ["left", "right"])
+    assert policy.act({"x": 2, "y": "b"}, default="wait") == "right"
+    assert policy.act({"x": 3, "y": "b"}, default="wait") == "wait"
+    with pytest.raises(LogError, match=r"no x and y \(3, 'b'\)"):
+        policy.act({"x": 3, "y": "b"})
+    with pytest.raises(LogError, match="needs the columns x, y; got x"):
+        policy.act({"x": 2}, default="wait")
+
+
+def test_the_table_has_the_labels_and_only_what_is_done():
+    policy = Policy([[0.25, 0.75], [0.0, 1.0]], Labels([(1, "a"), (2, "b")], ("x", "y")), ["left", "right"])
+    assert policy.table().to_pydict() == {
+        "x": [1, 1, 2],
+        "y": ["a", "a", "b"],
+        "action": ["left", "right", "right"],
+        "probability": [0.25, 0.75, 1.0],
+    }

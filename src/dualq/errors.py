@@ -13,6 +13,10 @@ class LogError(DualqError, ValueError):
     """A log, or a row of it, that cannot be used as it is."""
 
 
+class LabelError(LogError, ModelError):
+    """A state or an action that the log, or the model, does not have."""
+
+
 class InfeasibleError(DualqError, ValueError):
     """Limits that no policy can keep."""
 

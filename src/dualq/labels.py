@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dualq.errors import ModelError
+from dualq.errors import LabelError, ModelError
 
 Label = Any  # int, float, str, bool, or a tuple of them with one entry per column
 
@@ -46,16 +46,17 @@ class Labels:
 
     def index(self, label: Label | Mapping[str, Any]) -> int:
         """Place of a label, given bare, as a tuple, or as a mapping from column to value."""
-        key = self._key(label)
+        key = self.key(label)
         places = self.values if isinstance(self.values, range) else self._places
         if key not in places:
-            raise ModelError(f"no {' and '.join(self.names)} {key!r}{self._hint(key)}")
+            raise LabelError(f"no {' and '.join(self.names)} {key!r}{self._hint(key)}")
         return self.values.index(key) if isinstance(self.values, range) else self._places[key]
 
-    def _key(self, label: Label | Mapping[str, Any]) -> Label:
+    def key(self, label: Label | Mapping[str, Any]) -> Label:
+        """A label given bare, as a tuple, or as a mapping, as it stands among these."""
         if isinstance(label, Mapping):
             if set(label) != set(self.names):
-                raise ModelError(f"a label needs the columns {', '.join(self.names)}; got {', '.join(map(str, label))}")
+                raise LabelError(f"a label needs the columns {', '.join(self.names)}; got {', '.join(map(str, label))}")
             label = tuple(label[name] for name in self.names)
         label = _plain(label)
         return label[0] if isinstance(label, tuple) and len(self.names) == 1 else label
@@ -74,6 +75,15 @@ class Labels:
         if len(self.names) == 1:
             return {self.names[0]: list(self.values)}
         return dict(zip(self.names, map(list, zip(*self.values, strict=True)), strict=True))
+
+    def picked(self, places: Any) -> dict[str, list[Any]]:
+        """The labels at these places as a table: one list per column."""
+        picked = {}
+        for name, values in self.columns().items():
+            column = np.empty(len(values), object)
+            column[:] = values
+            picked[name] = column[places].tolist()
+        return picked
 
     def describe(self, place: int) -> str:
         """`state=3` or `stock=3, season='winter'`: how messages and reports name the label at a place."""

@@ -58,8 +58,7 @@ def write_model(path: str | os.PathLike, mdp: MDP) -> None:
 
 def write_policy(path: str | os.PathLike, policy: Policy) -> None:
     """Write a CSV with a row (state, action, probability) for every action of positive probability, in the labels."""
-    s, a = np.nonzero(policy.matrix)
-    columns = {**_picked(policy.states, s), **_picked(policy.actions, a), "probability": policy.matrix[s, a].tolist()}
+    columns = policy.columns()
     write_whole(path, _csv_bytes(columns, columns.values()))
 
 
@@ -380,20 +379,10 @@ def _write_csv(path: Path, mdp: MDP) -> None:
             raise ModelError(f"{path}: labels with the columns {names} do not fit a .csv; write an .npz")
     s, a = np.divmod(np.repeat(np.arange(mdp.indptr.size - 1), np.diff(mdp.indptr)), mdp.num_actions)
     picked = chain.from_iterable(
-        _picked(labels, places).values()
+        labels.picked(places).values()
         for labels, places in ((mdp.states, s), (mdp.actions, a), (mdp.states, mdp.indices))
     )
     write_whole(path, _csv_bytes(COLUMNS, [*picked, mdp.probabilities.tolist(), mdp.rewards[s, a].tolist()]))
-
-
-def _picked(labels: Labels, places: Array) -> dict[str, list[Any]]:
-    """The labels at the places: one list per column."""
-    picked = {}
-    for name, values in labels.columns().items():
-        column = np.empty(len(values), object)
-        column[:] = values
-        picked[name] = column[places].tolist()
-    return picked
 
 
 def _csv_bytes(header: Iterable[str], columns: Iterable[Iterable[Any]]) -> bytes:

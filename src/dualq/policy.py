@@ -12,9 +12,10 @@ dual policy: lambda_a(s) / sum_a' lambda_a'(s)   Policy.from_occupancy(occupancy
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,6 +24,9 @@ from dualq.chains import solve_chain
 from dualq.errors import ModelError
 from dualq.labels import Label, Labels, as_labels
 from dualq.mdp import MDP
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Array = np.ndarray
 
@@ -91,17 +95,33 @@ class Policy:
 
     # ---- what it does, in the user's labels
 
-    def probabilities(self, state: Label) -> dict[Label, float]:
+    def probabilities(self, state: Label | Mapping[str, Any]) -> dict[Label, float]:
         """{action label: probability} in a state."""
         row = self.matrix[self.states.index(state)]
         return {label: float(p) for label, p in zip(self.actions, row, strict=True) if p > 0.0}
 
-    def act(self, state: Label, seed: Any = None) -> Label:
-        """The label of an action; drawn where the policy is random."""
+    def act(self, state: Label | Mapping[str, Any], seed: Any = None, default: Any = None) -> Label:
+        """The label of an action; drawn where the policy is random; `default`, if given, in a state it does not know.
+
+        A state without one of its columns is a mistake and not an unknown state: it is refused, default or not.
+        """
+        if default is not None and self.states.key(state) not in self.states:
+            return default
         row = self.matrix[self.states.index(state)]
         if row.max() == 1.0:
             return self.actions[int(row.argmax())]
         return self.actions[int(np.random.default_rng(seed).choice(row.size, p=row / row.sum()))]
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The policy as a table: the columns of the state, of the action, and the probability, where it is positive."""
+        s, a = np.nonzero(self.matrix)
+        return {**self.states.picked(s), **self.actions.picked(a), "probability": self.matrix[s, a].tolist()}
+
+    def table(self) -> pa.Table:
+        """The same as an Arrow table."""
+        import pyarrow as pa
+
+        return pa.table(self.columns())
 
     @cached_property
     def is_deterministic(self) -> bool:

@@ -68,7 +68,7 @@ def habits(shop: Simulator) -> tuple[Array, Array]:
     capacity, lot = stock.max(), orders[1]
     fill = np.where(2 * stock <= capacity, (capacity - stock) // lot, 0)
     top_up = np.where(4 * stock <= capacity, 2, 0)
-    return tuple(_with_errors(rule, mdp.available) for rule in (fill, top_up))  # type: ignore[return-value]
+    return _with_errors(fill, mdp.available), _with_errors(top_up, mdp.available)
 
 
 def _with_errors(rule: Array, available: Array) -> Array:
@@ -86,7 +86,7 @@ def draw() -> dict[str, Array]:
     shop = truth()
     mdp, (first, last) = shop.mdp, habits(shop)
     P = np.cumsum(mdp.transitions.toarray(), axis=1)
-    profit = np.zeros((mdp.transitions.shape[0], mdp.num_states))
+    profit = np.zeros(P.shape)
     profit[np.repeat(np.arange(P.shape[0]), np.diff(mdp.indptr)), mdp.indices] = shop.reward_low
     rng = np.random.Generator(np.random.PCG64(SEED))
 
