@@ -1,0 +1,97 @@
+"""The charts of the report, as SVG: they need no network, no script, and print as they look.
+
+Each takes plain rows (a list of dictionaries) and gives the text of an SVG. Colours are readable without colour: the
+shade says the same as the label beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+INK, ACCENT, MUTED, PALE = "#1f2933", "#1f5fa8", "#7b8794", "#e4e7eb"
+FONT = "Helvetica, Arial, sans-serif"
+CELL = 24  # pixels of a heat map's cell
+LABELLED_CELLS = 400  # above this the cells of a heat map are too small for their labels
+
+Rows = list[dict[str, Any]]
+
+
+def heat_map(rows: Rows, x: str, y: str, actions: list[str], panels: list[str]) -> str:
+    """What is done by x and y, a panel beside the other; rows have x, y, `panel`, `action` and `share`."""
+    import altair as alt
+
+    xs, ys = ([*dict.fromkeys(row[axis] for row in rows)] for axis in (x, y))
+    half = len(actions) / 2.0
+    rows = [row | {"dark": actions.index(row["action"]) >= half} for row in rows]
+    size = max(CELL, min(56, 320 // max(1, len(xs))))
+    base = alt.Chart(alt.Data(values=rows)).encode(
+        x=alt.X(f"{_field(x)}:O", title=x, sort=xs, axis=alt.Axis(labelAngle=0 if len(xs) < 12 else -60)),
+        y=alt.Y(f"{_field(y)}:O", title=y, sort=ys),
+    )
+    cells = base.mark_rect(stroke="white", strokeWidth=1).encode(
+        color=alt.Color(
+            "action:O", title="action", sort=actions, scale=alt.Scale(domain=actions, range=_shades(len(actions)))
+        )
+    )
+    layers: list[Any] = [cells]
+    if len(xs) * len(ys) <= LABELLED_CELLS:
+        shown = alt.condition("datum.dark", alt.value("white"), alt.value(INK))
+        layers.append(base.mark_text(fontSize=10).encode(text="action:N", color=shown))
+    chart = alt.layer(*layers).properties(width=size * len(xs), height=(CELL - 6) * len(ys))
+    return _svg(chart.facet(alt.Facet("panel:N", title=None, sort=panels), columns=2))
+
+
+def bars(rows: Rows, x: str, y: str, x_title: str, y_title: str) -> str:
+    """One bar per row, with its number at the end; in the order of the rows."""
+    import altair as alt
+
+    base = alt.Chart(alt.Data(values=rows)).encode(
+        y=alt.Y(f"{_field(y)}:N", sort=None, title=y_title),
+        x=alt.X(f"{_field(x)}:Q", title=x_title, axis=alt.Axis(format="~s", tickCount=5)),
+    )
+    labels = base.mark_text(align="left", dx=4, color=INK).encode(text=alt.Text(f"{_field(x)}:Q", format=","))
+    return _svg((base.mark_bar(color=ACCENT) + labels).properties(width=460, height=22 * len(rows)))
+
+
+def intervals(rows: Rows, x_title: str) -> str:
+    """One line per row from `low` to `high`, a dot at `value` where it is given, and `name` at its left."""
+    import altair as alt
+
+    base = alt.Chart(alt.Data(values=rows)).encode(y=alt.Y("name:N", sort=None, title=None))
+    line = base.mark_rule(strokeWidth=3, color=MUTED).encode(
+        x=alt.X("low:Q", title=x_title, scale=alt.Scale(zero=False)), x2="high:Q"
+    )
+    ends = [base.mark_tick(thickness=3, size=14, color=MUTED).encode(x=f"{end}:Q") for end in ("low", "high")]
+    dots = (
+        base.transform_filter("isValid(datum.value)").mark_point(filled=True, size=90, color=ACCENT).encode(x="value:Q")
+    )
+    labels = base.mark_text(dy=-11, color=INK).encode(x="anchor:Q", text="label:N")
+    for row in rows:
+        row["anchor"] = row["value"] if row.get("value") is not None else (row["low"] + row["high"]) / 2.0
+    return _svg(alt.layer(line, *ends, dots, labels).properties(width=460, height=44 * len(rows)))
+
+
+def _field(name: str) -> str:
+    """A column's name as Vega-Lite reads it: characters with a meaning of their own are escaped."""
+    return "".join("\\" + c if c in ".[]\\'\":" else c for c in name)
+
+
+def _shades(count: int) -> list[str]:
+    """From pale to dark, one per action: an order that survives a black and white printer."""
+    low, high = (222, 235, 247), (8, 48, 107)
+    parts = [i / max(1, count - 1) for i in range(count)]
+    return ["#" + "".join(f"{round(a + (b - a) * p):02x}" for a, b in zip(low, high, strict=True)) for p in parts]
+
+
+def _svg(chart: Any) -> str:
+    import vl_convert
+
+    styled = (
+        chart.configure(font=FONT, background="white")
+        .configure_view(stroke=None)
+        .configure_axis(labelColor=INK, titleColor=INK, gridColor=PALE, domainColor=MUTED, tickColor=MUTED)
+        .configure_legend(labelColor=INK, titleColor=INK)
+        .configure_header(labelColor=INK, labelFontSize=13, labelFontWeight="bold")
+    )
+    return vl_convert.vegalite_to_svg(json.loads(styled.to_json()))
