@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dualq._version import __version__
 
 if TYPE_CHECKING:
-    from dualq import errors, models, problems
+    from dualq import errors, limits, models, problems
     from dualq.algorithms.primal_dual import PrimalDual
     from dualq.algorithms.q_learning import QLearning, linear, visits
     from dualq.algorithms.schedules import constant, inverse_sqrt
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "errors": "dualq.errors",
+    "limits": "dualq.limits",
     "models": "dualq.models",
     "problems": "dualq.problems",
     "theory": "dualq.saddle.theory",
@@ -75,6 +76,7 @@ __all__ = [
     "duality_gap",
     "errors",
     "inverse_sqrt",
+    "limits",
     "linear",
     "models",
     "problems",

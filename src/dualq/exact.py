@@ -2,7 +2,7 @@
 
 Which method is fastest was measured (benchmarks/exact.py): dynamic programming at every size, by modified policy
 iteration where the model mixes fast and by Krylov policy iteration where it does not. The paper's linear program is
-there as an independent second opinion, and for its duals.
+there as an independent second opinion, and for its duals; with limits on what may happen it is the way.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from dualq.algorithms.dynamic import Result, krylov_policy_iteration, modified_policy_iteration, solve_dynamic
 from dualq.errors import ModelError
 from dualq.mdp import MDP
+from dualq.saddle.constrained import solve_limited
 from dualq.saddle.programs import solve_lp
 from dualq.solution import Solution
 
@@ -34,6 +35,7 @@ def solve(
     *,
     distribution: Any = None,
     tolerance: float | None = None,
+    limits: Any = None,
 ) -> Solution:
     """Solve a known model exactly.
 
@@ -45,17 +47,24 @@ def solve(
                   can differ where that is less, or as near as double precision allows. The linear program goes as far
                   as HiGHS does. `solution.error_bound` says what was proven; a warning, where that is not what was
                   asked for.
+    limits        what the policy must keep (dualq.limits), one or several; weights are then where the process starts,
+                  and may have zeros. The answer is a LimitedSolution, by the linear program, with the price of each
+                  limit: its dual_policy keeps them, its Q and V are of the reward in which they are paid for.
 
     Q, V and both policies come in the user's units. Q, occupancy and ratio are computed when they are first read.
     """
     if not isinstance(mdp, MDP):
         advice = "; give its .mdp" if hasattr(mdp, "mdp") else ""
         raise ModelError(f"solve takes an MDP, not a {type(mdp).__name__}{advice}")
-    method = "dynamic" if method is None else method
-    if method not in METHODS:
+    if method is not None and method not in METHODS:
         raise ModelError(f"no method {method!r}; there are {', '.join(METHODS)}")
     if tolerance is not None and not (isinstance(tolerance, int | float) and tolerance > 0.0):
         raise ModelError(f"tolerance is {tolerance!r}; it must be a positive number")
+    if limits is not None:
+        if method not in (None, "lp") or tolerance is not None:
+            raise ModelError("limits are kept by the linear program; leave out method and tolerance")
+        return solve_limited(mdp, limits, weights, distribution)
+    method = "dynamic" if method is None else method
     if method == "lp":
         return solve_lp(mdp, weights, distribution)
     paid = mdp.rewards[mdp.available]
