@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dualq import errors, limits, models, problems
     from dualq.algorithms.primal_dual import PrimalDual
     from dualq.algorithms.q_learning import QLearning, linear, visits
+    from dualq.algorithms.safe import SafeSPDQ
     from dualq.algorithms.schedules import constant, inverse_sqrt
     from dualq.algorithms.spd_q import SPDQ
     from dualq.algorithms.spd_rl import SPDRL, SPDRLUniform
@@ -45,6 +46,7 @@ _HOME = {
     "SPDQ": "dualq.algorithms.spd_q",
     "SPDRL": "dualq.algorithms.spd_rl",
     "SPDRLUniform": "dualq.algorithms.spd_rl",
+    "SafeSPDQ": "dualq.algorithms.safe",
     "Simulator": "dualq.simulator",
     "Solution": "dualq.solution",
     "constant": "dualq.algorithms.schedules",
@@ -69,6 +71,7 @@ __all__ = [
     "PrimalDual",
     "QLearning",
     "SPDRLUniform",
+    "SafeSPDQ",
     "Simulator",
     "Solution",
     "__version__",
