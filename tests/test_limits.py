@@ -132,6 +132,71 @@ def test_the_methods_agree(method):
     assert found.values["c"] <= limit.bound + 1e-8
 
 
+# ---- mixtures of policies
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_mixtures_are_the_linear_program(seed):
+    """Objective, prices and occupancy, on models where the best policy breaks every limit; and the bounds hold."""
+    mdp, rng, c = garnet(seed, states=40, discount=0.95)
+    start = some_start(rng, mdp.num_states)
+    d = occupancy_of(mdp, dualq.solve(mdp).primal_policy, start)
+    costs = [c, 20.0 + 5.0 * rng.normal(size=c.shape), -rng.random(c.shape)]
+    wanted = [
+        L.average(mdp, x, sense, float(np.sum(x * d)) + (-0.03 if sense == "<=" else 0.03) * np.ptp(x), f"c{i}")
+        for i, (x, sense) in enumerate(zip(costs, ("<=", ">=", "<="), strict=True))
+    ]
+    found = dualq.solve(mdp, 5.0 * start, limits=wanted, method="mixtures")
+    exact = dualq.solve(mdp, 5.0 * start, limits=wanted, method="lp")
+    assert found.objective == pytest.approx(exact.objective, rel=1e-9)
+    np.testing.assert_allclose(found.occupancy, exact.occupancy, atol=1e-7 * exact.occupancy.max())
+    for limit in wanted:
+        assert found.prices[limit.name] == pytest.approx(exact.prices[limit.name], abs=1e-7)
+        assert limit.sign * (found.values[limit.name] - limit.bound) <= 1e-8 * np.abs(limit.cost).max()
+    np.testing.assert_allclose(found.V, exact.V, atol=1e-5)
+    lower, upper = found.bounds
+    assert lower - 1e-9 * abs(lower) <= exact.objective <= upper + 1e-9 * abs(upper)
+    assert upper - lower <= 1e-6 * abs(upper)
+    assert not found.dual_policy.undecided.any()
+
+
+@modest
+@given(mdp=mdps(), seed=seeds)
+def test_mixtures_on_models_of_all_kinds(mdp, seed):
+    """The same value as the linear program, or the same refusal; limits with no room at all among them."""
+    rng = np.random.default_rng(seed)
+    start = some_start(rng, mdp.num_states)
+    wanted = []
+    for i in range(2):
+        cost = rng.integers(-2, 3, mdp.rewards.shape).astype(float)
+        bound = least(mdp, start, cost, 1.0) + rng.choice([-0.01, 0.0, 0.001, 0.3])
+        wanted.append(L.average(mdp, cost, "<=", float(bound), f"c{i}"))
+    answers = []
+    for method in ("lp", "mixtures"):
+        try:
+            answers.append(dualq.solve(mdp, start, limits=wanted, method=method))
+        except InfeasibleError as error:
+            answers.append(error)
+    exact, found = answers
+    if isinstance(exact, InfeasibleError):
+        assert isinstance(found, InfeasibleError)
+        assert found.conflict == exact.conflict
+        return
+    size = (1.0 + np.abs(mdp.rewards).max()) / (1 - mdp.discount)
+    assert found.objective == pytest.approx(exact.objective, abs=1e-6 * size)
+    for limit in wanted:
+        assert found.values[limit.name] <= limit.bound + 1e-7
+
+
+def test_mixtures_refuse_other_kinds():
+    mdp = masked_model()
+    with pytest.raises(ModelError, match="is a Near; mixtures take limits on averages only, lp takes all"):
+        dualq.solve(mdp, 1.0, method="mixtures", limits=L.near(Policy.uniform(mdp), 0.1))
+    large = problems.garnet(400, 3, 2, seed=0).mdp
+    chosen = dualq.solve(large, 1.0, limits=L.average(large, np.ones(large.rewards.shape), "<=", 1.0))
+    assert chosen.method.startswith("mixtures")
+
+
 # ---- duality
 
 
@@ -540,7 +605,7 @@ def test_wrong_limits_are_refused_with_the_place():
         dualq.solve(mdp, 1.0, limits=L.average(mdp, c, "<=", 1.0))
     with pytest.raises(ModelError, match="all weights are zero"):
         dualq.solve(mdp, 0.0, limits=[])
-    with pytest.raises(ModelError, match="leave out method"):
+    with pytest.raises(ModelError, match="with limits the method is one of lp, mixtures"):
         dualq.solve(mdp, 1.0, method="mpi", limits=[])
     with pytest.raises(ModelError, match=r"has shape \(1, 2\); it must be \(4, 3\)"):
         dualq.solve(mdp, 1.0, limits=L.Limit("x", np.zeros((1, 2)), "<=", 1.0))

@@ -240,14 +240,14 @@ def _as_solution(
     w = np.maximum(answer.blocks["w"], 0.0)
     d = np.zeros(mdp.rewards.shape)
     d[mdp.available] = np.maximum(answer.blocks["lambda_"], 0.0)
-    priced = _priced(mdp, {limit: w[stack.rows[name]] for name, limit in limits.items()})
+    model = priced(mdp, {limit: w[stack.rows[name]] for name, limit in limits.items()}, mdp.rewards)
     V = answer.blocks["V"] + (_middle(mdp.rewards[mdp.available]) - w @ stack.moved) / (1.0 - mdp.discount)
 
     visited = d.sum(axis=1) > UNVISITED
     matrix = Policy.from_occupancy(np.where(visited[:, None], d, 0.0), mdp.available).matrix.copy()
     if not visited.all():
         caps = {name: limit for name, limit in limits.items() if isinstance(limit, ActionCap)}
-        V, matrix[~visited] = _elsewhere(priced, V, visited, caps)
+        V, matrix[~visited] = _elsewhere(model, V, visited, caps)
     policy = Policy(matrix, mdp.states, mdp.actions)
     has_caps = any(isinstance(limit, ActionCap) for limit in limits.values())
     return LimitedSolution(
@@ -257,31 +257,31 @@ def _as_solution(
         prices={name: limit.price(w[stack.rows[name]], d) for name, limit in limits.items()},
         weights=eta,
         policy=policy,
-        Q=priced.q_values(V),
+        Q=model.q_values(V),
         occupancy=policy.occupancy(mdp, eta),
         distribution=distribution,
-        error_bound=None if has_caps else proven_error(priced, V),
+        error_bound=None if has_caps else proven_error(model, V),
         method=f"dual LP with limits, {answer.method}",
         iterations=answer.iterations,
     )
 
 
-def _priced(mdp: MDP, multipliers: Mapping[AnyLimit, Array]) -> MDP:
-    """The model whose reward is R - w'c."""
-    rewards = mdp.rewards - sum(limit.charged(mdp, w) for limit, w in multipliers.items())
+def priced(mdp: MDP, multipliers: Mapping[Any, Array], rewards: Array) -> MDP:
+    """The model whose reward is R - w'c, R being `rewards`."""
+    rewards = rewards - sum(limit.charged(mdp, w) for limit, w in multipliers.items())
     return MDP(mdp.transitions, rewards, mdp.discount, states=mdp.states, actions=mdp.actions, available=mdp.available)
 
 
-def _elsewhere(priced: MDP, V: Array, visited: Array, caps: Mapping[str, ActionCap]) -> tuple[Array, Array]:
+def _elsewhere(model: MDP, V: Array, visited: Array, caps: Mapping[str, ActionCap]) -> tuple[Array, Array]:
     """(V, rows of the policy) with the states that are not visited filled in: the best there, within the caps.
 
     max d'(R - w'c + alpha P V)  over pairs of the states U not visited, V that of the states visited and zero in U,
     s.t.  (E - alpha P_U)' d = 1  in U  [V],  the caps.
     """
     V = np.where(visited, V, 0.0)
-    base = dual(priced, np.ones(priced.num_states))
-    stack = _stacked(priced, np.ones(priced.num_states), caps)
-    inside = np.flatnonzero(~visited[np.nonzero(priced.available)[0]])  # among the available pairs
+    base = dual(model, np.ones(model.num_states))
+    stack = _stacked(model, np.ones(model.num_states), caps)
+    inside = np.flatnonzero(~visited[np.nonzero(model.available)[0]])  # among the available pairs
     kept = np.unique(_part(stack.on_pairs, columns=inside).nonzero()[0])  # a cap's row belongs to one state
     stack = stack._replace(
         on_pairs=_part(stack.on_pairs, kept, inside),
@@ -289,7 +289,7 @@ def _elsewhere(priced: MDP, V: Array, visited: Array, caps: Mapping[str, ActionC
         upper=stack.upper[kept],
         gives=_part(stack.gives, kept, kept),
     )
-    reward = priced.q_values(V)[priced.available][inside]
+    reward = model.q_values(V)[model.available][inside]
     ones = np.ones(int((~visited).sum()))
     base = Program(
         minimise=False,
@@ -308,10 +308,10 @@ def _elsewhere(priced: MDP, V: Array, visited: Array, caps: Mapping[str, ActionC
             on_pairs=_part(stack.on_pairs, can), on_extra=_part(stack.on_extra, can), upper=stack.upper[can]
         )
     answer = _solved(_with_rows(base, stack, reward, minimise=False))
-    d = np.zeros(priced.rewards.size)
-    d[np.flatnonzero(priced.available)[inside]] = np.maximum(answer.blocks["lambda_"], 0.0)
+    d = np.zeros(model.rewards.size)
+    d[np.flatnonzero(model.available)[inside]] = np.maximum(answer.blocks["lambda_"], 0.0)
     V[~visited] = answer.blocks["V"]
-    return V, Policy.from_occupancy(d.reshape(priced.rewards.shape)[~visited], priced.available[~visited]).matrix
+    return V, Policy.from_occupancy(d.reshape(model.rewards.shape)[~visited], model.available[~visited]).matrix
 
 
 # ---- limits that cannot be kept
