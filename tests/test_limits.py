@@ -304,8 +304,8 @@ def test_randomise_in_one_state_closed_form():
 def test_a_queue_has_a_threshold_with_one_random_state(bound):
     """Admission to a queue with a limit on its mean length: a threshold policy that is random in at most one state.
 
-    That the optimum has this form is a theorem (Altman and Shwartz 1989 and others for such queues; Altman 1999). Here
-    the best such policy is found by trying every threshold and, by bisection, the chance of admission at it.
+    No more, because a vertex of the program has one positive entry per state, and one more per limit. The numbers are
+    not published ones: the best threshold, and the chance of admission at it, are found by bisection.
     """
     size, a = 8, 0.95
     P, R = np.zeros((size + 1, 2, size + 1)), np.zeros((size + 1, 2))
