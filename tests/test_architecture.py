@@ -21,6 +21,7 @@ LAYERS = [
     "mdp",
     "chains",
     "policy",
+    "limits",
     "solution",
     "rows",
     "logs",

@@ -452,7 +452,10 @@ def test_a_zeta_that_excludes_the_solution_is_warned_of():
         (lambda: dualq.train(SPDQ, TWO, 10, seeds=[3, 3]), "a seed was given twice"),
         (lambda: dualq.train(SPDQ, TWO, 10, record=1000), "record is 1000; it must list the steps"),
         (lambda: dualq.train(SPDQ, TWO, 10, discount=0.5), r"discount is 0\.5, but the model has its own, 0\.9"),
-        (lambda: dualq.train(SPDQ, TWO, 10, target_gap=1.0), "target_gap needs an algorithm with a dual, and steps"),
+        (
+            lambda: dualq.train(SPDQ, TWO, 10, target_gap=1.0),
+            "target_gap needs an algorithm with a dual and no limits, and steps",
+        ),
         (lambda: dualq.train(dualq.QLearning(), TWO, 10, record=[10], target_gap=1.0), "target_gap needs"),
         (lambda: dualq.train(dualq.SPDRLUniform(), TWO, 10, sampling="iid"), "SPDRLUniform needs a Simulator"),
         (lambda: dualq.train(dualq.SPDRLUniform(), TWO.record(10), 10, discount=0.9), "SPDRLUniform needs"),

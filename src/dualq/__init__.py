@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from dualq._version import __version__
 
 if TYPE_CHECKING:
-    from dualq import errors, models, problems
+    from dualq import errors, limits, models, problems
     from dualq.algorithms.pdhg import PDHG
     from dualq.algorithms.primal_dual import PrimalDual
     from dualq.algorithms.q_learning import QLearning, linear, visits
+    from dualq.algorithms.safe import SafeSPDQ
     from dualq.algorithms.schedules import constant, inverse_sqrt
     from dualq.algorithms.spd_q import SPDQ
     from dualq.algorithms.spd_rl import SPDRL, SPDRLUniform
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "errors": "dualq.errors",
+    "limits": "dualq.limits",
     "models": "dualq.models",
     "problems": "dualq.problems",
     "theory": "dualq.saddle.theory",
@@ -54,6 +56,7 @@ _HOME = {
     "SPDQ": "dualq.algorithms.spd_q",
     "SPDRL": "dualq.algorithms.spd_rl",
     "SPDRLUniform": "dualq.algorithms.spd_rl",
+    "SafeSPDQ": "dualq.algorithms.safe",
     "Simulator": "dualq.simulator",
     "Solution": "dualq.solution",
     "certificate_of": "dualq.certificate",
@@ -87,6 +90,7 @@ __all__ = [
     "PrimalDual",
     "QLearning",
     "SPDRLUniform",
+    "SafeSPDQ",
     "Simulator",
     "Solution",
     "__version__",
@@ -97,6 +101,7 @@ __all__ = [
     "errors",
     "inverse_sqrt",
     "learn",
+    "limits",
     "linear",
     "load",
     "models",

@@ -18,7 +18,23 @@ class LabelError(LogError, ModelError):
 
 
 class InfeasibleError(DualqError, ValueError):
-    """Limits that no policy can keep."""
+    """Limits that no policy can keep.
+
+    conflict   the names of limits that cannot be kept together, none of them to spare
+    least      {name: the best value that each of them can reach alone}: the smallest for <=, the largest for >=
+    nearest    {name: bound} for every limit: the bounds given, loosened as little as it takes
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        conflict: tuple[str, ...] = (),
+        least: dict[str, float] | None = None,
+        nearest: dict[str, float] | None = None,
+    ):
+        super().__init__(message)
+        self.conflict, self.least, self.nearest = conflict, least or {}, nearest or {}
 
 
 class CheckpointError(DualqError):

@@ -3,6 +3,8 @@
 Which method is fastest was measured (benchmarks/exact.py): dynamic programming at every size, by modified policy
 iteration where the model mixes fast and by Krylov policy iteration where it does not. The paper's linear program is
 there as an independent second opinion, and for its duals; PDHG for its bounds on eta'V*, and to go on from an answer.
+With limits on what may happen the program is the way on small models, and for every kind of limit; on large ones limits
+on averages are kept by mixtures of policies, each found by dynamic programming.
 """
 
 from __future__ import annotations
@@ -14,9 +16,12 @@ from typing import Any
 import numpy as np
 
 from dualq.algorithms.dynamic import Result, krylov_policy_iteration, modified_policy_iteration, solve_dynamic
+from dualq.algorithms.mixtures import solve_mixtures
 from dualq.algorithms.pdhg import TOLERANCE, solve_pdhg
 from dualq.errors import ModelError
+from dualq.limits import Limit, as_limits
 from dualq.mdp import MDP
+from dualq.saddle.constrained import LimitedSolution, solve_limited
 from dualq.saddle.programs import solve_lp
 from dualq.solution import Solution
 
@@ -26,6 +31,8 @@ DYNAMIC: dict[str, Callable[[MDP, float], Result]] = {
     "krylov": krylov_policy_iteration,
 }
 METHODS = (*DYNAMIC, "lp", "pdhg")
+LIMITED: dict[str, Callable[[MDP, Any, Any, Any], LimitedSolution]] = {"lp": solve_limited, "mixtures": solve_mixtures}
+SMALL = 1000  # pairs, up to which the linear program is the faster one
 
 
 def solve(
@@ -35,6 +42,7 @@ def solve(
     *,
     distribution: Any = None,
     tolerance: float | None = None,
+    limits: Any = None,
 ) -> Solution:
     """Solve a known model exactly.
 
@@ -47,17 +55,23 @@ def solve(
                   can differ where that is less, or as near as double precision allows. The linear program goes as far
                   as HiGHS does. For "pdhg" it is the gap between the bounds on eta'V*, relative; 1e-6 if not given.
                   `solution.error_bound` says what was proven; a warning, where that is not what was asked for.
+    limits        what the policy must keep (dualq.limits), one or several; weights are then where the process starts,
+                  and may have zeros. The answer is a LimitedSolution with the price of each limit: its dual_policy
+                  keeps them, its Q and V are of the reward in which they are paid for. method is then "lp" or
+                  "mixtures" (large models, limits on averages); by size, if not given
 
     Q, V and both policies come in the user's units. Q, occupancy and ratio are computed when they are first read.
     """
     if not isinstance(mdp, MDP):
         advice = "; give its .mdp" if hasattr(mdp, "mdp") else ""
         raise ModelError(f"solve takes an MDP, not a {type(mdp).__name__}{advice}")
-    method = "dynamic" if method is None else method
-    if method not in METHODS:
+    if limits is not None:
+        return _limited(mdp, limits, weights, method, distribution, tolerance)
+    if method is not None and method not in METHODS:
         raise ModelError(f"no method {method!r}; there are {', '.join(METHODS)}")
     if tolerance is not None and not (isinstance(tolerance, int | float) and tolerance > 0.0):
         raise ModelError(f"tolerance is {tolerance!r}; it must be a positive number")
+    method = "dynamic" if method is None else method
     if method == "lp":
         return solve_lp(mdp, weights, distribution)
     if method == "pdhg":
@@ -77,3 +91,15 @@ def solve(
         method=name,
         iterations=iterations,
     )
+
+
+def _limited(
+    mdp: MDP, limits: Any, weights: Any, method: str | None, distribution: Any, tolerance: Any
+) -> LimitedSolution:
+    if method not in (None, *LIMITED) or tolerance is not None:
+        raise ModelError(f"with limits the method is one of {', '.join(LIMITED)}, to the precision that they reach")
+    found = as_limits(limits)
+    if method is None:
+        averages = all(isinstance(limit, Limit) for limit in found.values())
+        method = "mixtures" if averages and mdp.available.sum() > SMALL else "lp"
+    return LIMITED[method](mdp, found, weights, distribution)

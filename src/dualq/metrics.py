@@ -7,6 +7,10 @@ primal_value_loss, dual_value_loss   max_s V*(s) - V^pi(s)
 average_reward         mean expected reward of the primal policy over eight steps  Figure 4
 bellman_residual       max_(s,a) |R + alpha P max_b Q - Q|
 pseudo_gap, true_gap   D and the duality gap, where the algorithm has a dual
+
+of an algorithm with limits, against the best solution that keeps them:
+occupancy_error        sum |lambda - lambda*| / sum lambda*
+price_error of NAME    |w - w*| of each limit
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import numpy as np
 from dualq.exact import solve
 from dualq.mdp import MDP
 from dualq.policy import Policy
+from dualq.saddle.constrained import LimitedSolution
 from dualq.saddle.gaps import duality_gap, pseudo_gap
 from dualq.solution import Solution
 from dualq.tasks import Task, fill_silent
@@ -25,6 +30,29 @@ from dualq.tasks import Task, fill_silent
 Array = np.ndarray
 
 AVERAGED_STEPS = 8  # of average_reward
+
+
+def metrics_of(algorithm: Any, task: Task) -> Metrics | LimitedMetrics:
+    """What to measure of an algorithm: with limits, the unlimited optimum is not what it looks for."""
+    return LimitedMetrics(algorithm, task) if hasattr(algorithm, "limits") else Metrics(algorithm, task)
+
+
+class LimitedMetrics:
+    """The distance from the best solution that keeps the limits: of the occupancy, and of each price."""
+
+    def __init__(self, algorithm: Any, task: Task):
+        self.algorithm, self.task = algorithm, task
+        self.exact = solve(task.mdp, algorithm.weights, limits=algorithm.limits) if task.known else None
+
+    def at(self, state: Any, k: int) -> dict[str, float]:
+        """The metrics at step k."""
+        if self.exact is None:
+            return {"step": k}
+        found, exact = self.algorithm.solution(state, self.task.mdp), self.exact
+        assert isinstance(exact, LimitedSolution)
+        distance = np.abs(found.occupancy - exact.occupancy).sum() / exact.occupancy.sum()
+        prices = {f"price_error of {name}": abs(found.prices[name] - price) for name, price in exact.prices.items()}
+        return {"step": k, "occupancy_error": float(distance), **prices}
 
 
 class Metrics:

@@ -31,7 +31,7 @@ from dualq.checkpoints import resume, save, settings_of
 from dualq.errors import CheckpointError, ModelError
 from dualq.logs.log import Log
 from dualq.logs.tables import TableLog
-from dualq.metrics import Metrics
+from dualq.metrics import metrics_of
 from dualq.simulator import Simulator
 from dualq.solution import Solution
 from dualq.streams import Rows
@@ -95,8 +95,11 @@ def train(
         raise ModelError(f"{algorithm!r} is not an algorithm; give one with its choices, such as SPDQ(weights=0.1)")
     steps = _whole("steps", steps, 1)
     options = _Options(steps, _checked_record(record, steps), target_gap, _whole("every", every, 1), progress)
-    if target_gap is not None and not (options.record and hasattr(algorithm, "weights")):
-        raise ModelError("target_gap needs an algorithm with a dual, and steps to look at it: give record")
+    with_gap = hasattr(algorithm, "weights") and not hasattr(algorithm, "limits")
+    if target_gap is not None and not (options.record and with_gap):
+        raise ModelError(
+            "target_gap needs an algorithm with a dual and no limits, and steps to look at it: give record"
+        )
     all_seeds = tuple(_whole("seed", s, 0) for s in ([seed] if seeds is None else seeds))
     if len(set(all_seeds)) != len(all_seeds):
         raise ModelError("a seed was given twice; its runs would be the same")
@@ -171,7 +174,7 @@ def _train(
     problem = algorithm.problem(task.mdp, zeta)
     state, stream = algorithm.init(task.mdp, seed, zeta), task.stream
     walk = Rows.empty(0) if stream is None else stream.init(seed)
-    metrics = Metrics(algorithm, task) if options.record else None
+    metrics = metrics_of(algorithm, task) if options.record else None
     history: list[dict[str, float]] = []
     settings = {}
     if path is not None:

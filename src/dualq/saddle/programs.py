@@ -251,14 +251,16 @@ class _Scaled(NamedTuple):
 
 def _scaled(program: Program) -> _Scaled:
     """HiGHS's tolerances are absolute and it drops tiny entries, but M, eta and the rewards may be of any size."""
-    row_unit = 1.0 / abs(program.rows).max(axis=1).toarray()
+    largest = abs(program.rows).max(axis=1).toarray()
+    row_unit = 1.0 / np.where(largest > 0.0, largest, 1.0)
     rows = sp.csc_array(sp.diags_array(row_unit) @ program.rows)
     column_unit = 1.0 / abs(rows).max(axis=0).toarray()
     rows = sp.csc_array(rows @ sp.diags_array(column_unit))
     rows.eliminate_zeros()
     lower, upper = program.row_lower * row_unit, program.row_upper * row_unit
     objective = program.objective * column_unit
-    side = np.abs(lower[np.isfinite(lower)]).max(initial=0.0) or 1.0
+    sides = np.abs(np.concatenate([lower, upper]))
+    side = sides[np.isfinite(sides)].max(initial=0.0) or 1.0
     cost = np.abs(objective).max() or 1.0
     return _Scaled(objective / cost, rows, lower / side, upper / side, side * column_unit, cost * row_unit)
 
@@ -330,13 +332,13 @@ def solve_lp(
         ratio=ratio,
         weights=eta,
         distribution=M,
-        error_bound=_error_bound(mdp, V),
+        error_bound=proven_error(mdp, V),
         method=f"{program} LP, {answer.method}",
         iterations=answer.iterations,
     )
 
 
-def _error_bound(mdp: MDP, V: Array) -> float:
+def proven_error(mdp: MDP, V: Array) -> float:
     """|V - V*| <= max |T V - V| / (1 - alpha), T the Bellman operator; rounding in T V is allowed for."""
     residual = np.abs(mdp.q_values(V).max(axis=1) - V).max()
     longest = int(np.diff(mdp.indptr).max())
