@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dualq.exact import solve
     from dualq.labels import Labels
     from dualq.logs.log import Log
+    from dualq.logs.tables import read_log
     from dualq.mdp import MDP
     from dualq.policy import Policy
     from dualq.saddle import theory
@@ -53,6 +54,7 @@ _HOME = {
     "inverse_sqrt": "dualq.algorithms.schedules",
     "linear": "dualq.algorithms.q_learning",
     "pseudo_gap": "dualq.saddle.gaps",
+    "read_log": "dualq.logs.tables",
     "settling": "dualq.simulator",
     "solve": "dualq.exact",
     "train": "dualq.training",
@@ -82,6 +84,7 @@ __all__ = [
     "models",
     "problems",
     "pseudo_gap",
+    "read_log",
     "settling",
     "solve",
     "theory",

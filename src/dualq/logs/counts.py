@@ -1,7 +1,7 @@
 """Counts: all that a log says about a model that does not change with time.
 
     n(s, a, s')            how often (s, a) was followed by s'
-    sum r, sum r^2         over those rows
+    sum r, sum r^2         over those rows; the same of every cost
     P(s' | s, a)  ~        n(s, a, s') / n(s, a)
     R(s, a)       ~        sum r / n(s, a)
 
@@ -22,7 +22,9 @@ Three things that a log leaves open, and how `mdp` closes them:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -54,6 +56,10 @@ class Counts:
     actions: Labels
     reward_range: tuple[float, float]  # what rewards can be; where nobody said so, what they were
     range_known: bool = True
+    cost_sums: Mapping[str, Array] = field(default_factory=dict, repr=False)  # {cost: (entries,)}
+    cost_square_sums: Mapping[str, Array] = field(default_factory=dict, repr=False)
+    cost_ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # as reward_range
+    cost_ranges_known: frozenset[str] = frozenset()  # the costs whose range somebody said
 
     def __post_init__(self):
         for column in self._columns:
@@ -71,22 +77,70 @@ class Counts:
         states: Labels | int,
         actions: Labels | int,
         reward_range: tuple[float, float] | None = None,
+        costs: Mapping[str, Any] | None = None,
+        cost_ranges: Mapping[str, tuple[float, float]] | None = None,
     ) -> Counts:
         """Count transitions given as arrays of places 0, 1, 2, ...; labels, or how many there are of each."""
         rows = Recorded(s, a, r, s_next, ended).rows
         states = states if isinstance(states, Labels) else Labels(states, "state")
         actions = actions if isinstance(actions, Labels) else Labels(actions, "action")
         drawn = check_rows(rows, states, actions, reward_range)
-        return cls.from_rows(rows, states, actions, reward_range or drawn, reward_range is not None)
+        costs, ranges = check_costs(costs or {}, rows.r.size, cost_ranges or {})
+        known = frozenset(cost_ranges or {})
+        return cls.from_rows(
+            rows, states, actions, reward_range or drawn, reward_range is not None, costs, ranges, known
+        )
 
     @classmethod
     def from_rows(
-        cls, rows: Rows, states: Labels, actions: Labels, reward_range: tuple[float, float], range_known: bool = True
+        cls,
+        rows: Rows,
+        states: Labels,
+        actions: Labels,
+        reward_range: tuple[float, float],
+        range_known: bool = True,
+        costs: Mapping[str, Array] | None = None,
+        cost_ranges: Mapping[str, tuple[float, float]] | None = None,
+        cost_ranges_known: frozenset[str] = frozenset(),
     ) -> Counts:
         """Count rows that were checked already."""
-        weights = (None, rows.r, rows.r * rows.r)
-        columns = _grouped(rows.s, rows.a, rows.s_next, rows.ended, weights, len(states), len(actions))
-        return cls(**columns, states=states, actions=actions, reward_range=reward_range, range_known=range_known)
+        costs = costs or {}
+        weights = [None, *(w for x in (rows.r, *costs.values()) for w in (x, x * x))]
+        return cls._of_sums(
+            _grouped(rows.s, rows.a, rows.s_next, rows.ended, weights, len(states), len(actions)),
+            list(costs),
+            states=states,
+            actions=actions,
+            reward_range=reward_range,
+            range_known=range_known,
+            cost_ranges=dict(cost_ranges or {}),
+            cost_ranges_known=cost_ranges_known,
+        )
+
+    @classmethod
+    def from_groups(
+        cls, s: Array, a: Array, s_next: Array, ended: Array, sums: Any, costs: Any, **words: Any
+    ) -> Counts:
+        """Counts of groups that an engine made; groups of the same (s, a, s', ended) are put together.
+
+        sums    n, then sum and sum of squares of the reward, then the same of each cost, an entry per group
+        words   the labels and ranges
+        """
+        shape = len(words["states"]), len(words["actions"])
+        return cls._of_sums(_grouped(s, a, s_next, ended, sums, *shape), list(costs), **words)
+
+    @classmethod
+    def _of_sums(cls, columns: dict[str, Any], costs: list[str], **words: Any) -> Counts:
+        n, reward_sum, reward_square_sum, *rest = columns.pop("sums")
+        return cls(
+            **columns,
+            n=n.astype(np.int64),
+            reward_sum=reward_sum,
+            reward_square_sum=reward_square_sum,
+            cost_sums=dict(zip(costs, rest[::2], strict=True)),
+            cost_square_sums=dict(zip(costs, rest[1::2], strict=True)),
+            **words,
+        )
 
     def merge(self, other: Counts) -> Counts:
         """The counts of both logs together; they must have the same states and actions, in the same order."""
@@ -94,21 +148,34 @@ class Counts:
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine is not theirs and mine != theirs:
                 raise LogError(f"counts of different {name} cannot be merged: {mine!r} and {theirs!r}")
-        pairs = zip(self._columns, other._columns, strict=True)
+        if self.cost_sums.keys() != other.cost_sums.keys():
+            mine, theirs = (", ".join(c.cost_sums) or "none" for c in (self, other))
+            raise LogError(f"counts of different costs cannot be merged: {mine} and {theirs}")
+        pairs = zip(self._columns, other._in_order(self.cost_sums)._columns, strict=True)
         s, a, s_next, ended, *weights = (np.concatenate(pair) for pair in pairs)
-        columns = _grouped(s, a, s_next, ended, weights, len(self.states), len(self.actions))
-        ranges = [c.reward_range for c in (self, other) if c.range_known or c.n.size] or [self.reward_range]
-        return Counts(
-            **columns,
+        return Counts._of_sums(
+            _grouped(s, a, s_next, ended, weights, len(self.states), len(self.actions)),
+            list(self.cost_sums),
             states=self.states,
             actions=self.actions,
-            reward_range=(min(low for low, _ in ranges), max(high for _, high in ranges)),
+            reward_range=_widest([(c.reward_range, c.range_known or c.n.size) for c in (self, other)]),
             range_known=self.range_known and other.range_known,
+            cost_ranges={
+                cost: _widest([(c.cost_ranges[cost], cost in c.cost_ranges_known or c.n.size) for c in (self, other)])
+                for cost in self.cost_sums
+            },
+            cost_ranges_known=self.cost_ranges_known & other.cost_ranges_known,
         )
+
+    def _in_order(self, costs: Mapping[str, Any]) -> Counts:
+        sums, squares = ({cost: of[cost] for cost in costs} for of in (self.cost_sums, self.cost_square_sums))
+        return replace(self, cost_sums=sums, cost_square_sums=squares)
 
     @property
     def _columns(self) -> tuple[Array, ...]:
-        return self.s, self.a, self.s_next, self.ended, self.n, self.reward_sum, self.reward_square_sum
+        pairs = zip(self.cost_sums.values(), self.cost_square_sums.values(), strict=True)
+        costs = (column for pair in pairs for column in pair)
+        return self.s, self.a, self.s_next, self.ended, self.n, self.reward_sum, self.reward_square_sum, *costs
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -123,7 +190,7 @@ class Counts:
     @cached_property
     def visits(self) -> Array:
         """n(s, a) (S, A)."""
-        visits = self._per_pair(self.n).astype(np.int64)  # exact: floats count to 2^53
+        visits = self.per_pair(self.n).astype(np.int64)  # exact: floats count to 2^53
         visits.flags.writeable = False
         return visits
 
@@ -162,7 +229,7 @@ class Counts:
         # Rounding must not carry a mean out of the range.
         low, high = self.reward_range
         rewards = np.zeros((num_states, A))
-        rewards[:S] = np.clip(self._per_pair(self.reward_sum) / np.maximum(self.visits, 1), low, high)
+        rewards[:S] = np.clip(self.per_pair(self.reward_sum) / np.maximum(self.visits, 1), low, high)
         rewards[stuck] = np.where(self._over(num_states)[stuck], 0.0, float(never_left_reward))[:, None]
         if stuck.size:
             low, high = min(low, rewards[stuck].min()), max(high, rewards[stuck].max())
@@ -178,9 +245,19 @@ class Counts:
         over[self.s_next[~self.ended]] = False
         return over
 
-    def _per_pair(self, weights: Array) -> Array:
+    def per_pair(self, weights: Array) -> Array:
+        """(S, A) sums over the entries of each pair, of n, reward_sum, a cost's sums, ..."""
         S, A = self.shape
         return np.bincount(self.s.astype(np.int64) * A + self.a, weights, S * A).reshape(S, A)
+
+
+def digest(counts: Counts) -> str:
+    """A SHA-256 of labels, keys, counts and the range of rewards; sums differ in their last digits between engines."""
+    words = f"{list(counts.states)!r} {list(counts.actions)!r} {counts.reward_range!r}"
+    found = hashlib.sha256(words.encode())
+    for column in (counts.s, counts.a, counts.s_next, counts.ended, counts.n):
+        found.update(np.ascontiguousarray(column).data)
+    return found.hexdigest()
 
 
 def check_rows(
@@ -213,10 +290,34 @@ def check_rows(
     return drawn
 
 
+def check_costs(
+    costs: Mapping[str, Any], rows: int, cost_ranges: Mapping[str, tuple[float, float]]
+) -> tuple[dict[str, Array], dict[str, tuple[float, float]]]:
+    """Refuse costs that are not finite or out of range; the costs as arrays, and the range of each."""
+    for cost in cost_ranges:
+        if cost not in costs:
+            raise LogError(f"a range is given for the cost {cost!r}; the costs are {', '.join(costs) or 'none'}")
+    arrays, ranges = {}, {}
+    for cost, values in costs.items():
+        values = np.ascontiguousarray(values, float)
+        if values.shape != (rows,):
+            raise LogError(f"the cost {cost!r} has {values.size} values; there are {rows} rows")
+        wrong = ~np.isfinite(values)
+        drawn = (float(values.min()), float(values.max())) if rows and not wrong.any() else (0.0, 0.0)
+        low, high = cost_ranges.get(cost, drawn)
+        wrong |= (values < low) | (values > high)
+        if wrong.any():
+            i = int(wrong.argmax())
+            right = f"in [{low:g}, {high:g}]" if cost in cost_ranges else "finite numbers"
+            raise LogError(f"row {i}: the cost {cost!r} is {values[i]:g}; costs must be {right}")
+        arrays[cost], ranges[cost] = values, (float(low), float(high))
+    return arrays, ranges
+
+
 def _grouped(
     s: Array, a: Array, s_next: Array, ended: Array, weights: Any, num_states: int, num_actions: int
-) -> dict[str, Array]:
-    """The columns of Counts, each (s, a, s', ended) once, sorted; weights of n, r and r^2, where None is 1 for each."""
+) -> dict[str, Any]:
+    """The keys of Counts, each (s, a, s', ended) once, sorted, and the sums of the weights; None is 1 for each row."""
     num_keys = 2 * num_actions * num_states**2
     if num_keys >= 2**63:
         raise LogError(f"{num_states} states with {num_actions} actions are too many to count")
@@ -227,7 +328,7 @@ def _grouped(
         groups, which = np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[key]
     else:
         groups, which = np.unique(key, return_inverse=True)
-    n, reward_sum, reward_square_sum = (np.bincount(which, w, groups.size) for w in weights)
+    sums = [np.bincount(which, w, groups.size) for w in weights]
     rest, last = np.divmod(groups, 2)
     pair, to = np.divmod(rest, num_states)
     from_, by = np.divmod(pair, num_actions)
@@ -236,10 +337,14 @@ def _grouped(
         "a": by.astype(np.int32),
         "s_next": to.astype(np.int32),
         "ended": last.astype(bool),
-        "n": n.astype(np.int64),
-        "reward_sum": reward_sum,
-        "reward_square_sum": reward_square_sum,
+        "sums": sums,
     }
+
+
+def _widest(ranges: list[tuple[tuple[float, float], Any]]) -> tuple[float, float]:
+    """The range that holds all that say something; the first, where none does."""
+    saying = [r for r, says in ranges if says] or [ranges[0][0]]
+    return min(low for low, _ in saying), max(high for _, high in saying)
 
 
 def _with_end(states: Labels) -> Labels:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,8 @@ import numpy as np
 from dualq.errors import LogError
 from dualq.files import write_whole
 from dualq.labels import Labels
-from dualq.logs.counts import Counts, check_rows
+from dualq.logs.counts import Counts, check_costs, check_rows, digest
+from dualq.logs.coverage import Change, Coverage, coverage_of_log, markov_test_of_log
 from dualq.rows import Recorded, Rows
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class Log:
     reward_range      what rewards can be, if that is known; if not, what they were, and `range_known` is False
     source            one line: where the rows come from
     episode           (rows,) whole numbers, if there are episodes
+    costs             {cost: (rows,)}, and `cost_ranges` {cost: what it can be} for those where that is known
     """
 
     state: Array = field(repr=False)
@@ -60,7 +63,10 @@ class Log:
     reward_range: Any = None
     source: str = "arrays"
     episode: Any = field(default=None, repr=False)
+    costs: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    cost_ranges: Any = None
     range_known: bool = field(init=False)
+    cost_ranges_known: frozenset[str] = field(init=False)
 
     def __post_init__(self):
         for name, kind in (("states", "state"), ("actions", "action")):
@@ -85,6 +91,10 @@ class Log:
             object.__setattr__(self, name, column)
         object.__setattr__(self, "reward_range", (float(low), float(high)))
         object.__setattr__(self, "range_known", known)
+        costs, ranges = check_costs(self.costs, rows.s.size, self.cost_ranges or {})
+        object.__setattr__(self, "cost_ranges_known", frozenset(self.cost_ranges or {}))
+        object.__setattr__(self, "costs", costs)
+        object.__setattr__(self, "cost_ranges", ranges)
 
     @classmethod
     def from_rows(
@@ -116,7 +126,33 @@ class Log:
 
     def counts(self) -> Counts:
         """How often each transition occurs, and what it paid."""
-        return Counts.from_rows(self.rows, self.states, self.actions, self.reward_range, self.range_known)
+        costs = self.costs, self.cost_ranges, self.cost_ranges_known
+        return Counts.from_rows(self.rows, self.states, self.actions, self.reward_range, self.range_known, *costs)
+
+    @property
+    def has_episodes(self) -> bool:
+        """Whether the log says where episodes begin: some row ended one."""
+        return bool(self.ended.any())
+
+    def starts(self) -> Array:
+        """(S,) how often each state is the first of an episode."""
+        if not self.has_episodes:
+            raise LogError("no row of the log ends an episode, so it does not say where episodes begin")
+        order = np.argsort(self.time, kind="stable")
+        first = np.concatenate([[True], self.ended[order][:-1]])
+        return np.bincount(self.state[order][first], minlength=len(self.states))
+
+    def coverage(self, level: float = 0.01) -> Coverage:
+        """What the log can tell and what it cannot: support, drift, what is missing."""
+        return coverage_of_log(self, level)
+
+    def markov_test(self, level: float = 0.01) -> Change:
+        """Does the state before help to predict the next? If so, the state misses something."""
+        return markov_test_of_log(self, level)
+
+    def digest(self) -> str:
+        """A SHA-256 of the counts: other logs have others, and the order of the rows plays no part."""
+        return digest(self.counts())
 
     # ---- what people read
 
@@ -149,9 +185,16 @@ class Log:
             columns["episode"] = pa.array(self.episode)
         if self.ended.any():
             columns["ended"] = pa.array(self.ended)
+        for cost, values in self.costs.items():
+            if cost in columns:
+                raise LogError(f"the cost {cost!r} has the name of another column; call it otherwise")
+            columns[cost] = pa.array(values)
         kept = {"source": self.source, "columns": self.columns}
         if self.range_known:
             kept["reward_range"] = self.reward_range
+        if self.costs:
+            kept["costs"] = list(self.costs)
+            kept["cost_ranges"] = {cost: self.cost_ranges[cost] for cost in sorted(self.cost_ranges_known)}
         return pa.table(columns, metadata={METADATA: json.dumps(kept).encode()})
 
     def to_parquet(self, path: str | os.PathLike) -> None:

@@ -1,0 +1,144 @@
+"""Change: does a table of counts, or do means, differ between rows that should be alike?
+
+Counts      For every group g a table n(i, j): rows i (periods, previous states), columns j (what followed). If the rows
+            are alike, X^2 = (1 - 1/N) sum (n - e)^2 / e with e = n(i, .) n(., j) / N is about chi-square with
+            (I - 1)(J - 1) degrees of freedom, also for a walk, and so are sums over groups (Anderson and Goodman 1957).
+            Rows and columns with fewer than sqrt(5 N) counts are put together, and left out if they are still fewer:
+            so every e is about 5 or more. Which ones these are depends on the margins alone, so the level is kept.
+Means       For every group the numbers x of I rows: T = (N - 1) SSB / SST, the share of the variance that lies between
+            the rows. If the rows are alike, every order of the numbers is equally likely, and T has the mean I - 1 and
+            a variance that is known exactly from the sums of x^2 and x^4 (Pitman 1938). A gamma distribution with these
+            two stands for that of T, whatever that of x, and another for the sum over groups.
+Together    The sum over groups finds small changes everywhere, the largest of them a large change in one place:
+            p = 2 min(p of the sum, number of groups * least p), at most 1. False alarms are at most the level, as far
+            as the chi-square and gamma distributions hold; the tests of this project count them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+Array = np.ndarray
+
+LEAST = 5.0  # expected count of a cell
+FEWEST_MEANS = 20  # numbers in a group, for its means to be compared
+FEWEST_IN_ROW = 5
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a test found."""
+
+    p_value: float  # how often rows that are alike would look as different as these
+    tested: int  # groups with counts enough
+    group: int | None = None  # the group that differs most
+
+
+def alike_counts(group: Any, row: Any, column: Any, n: Any) -> Outcome:
+    """Whether the rows of each group's table of counts are alike; one entry per cell, in any order."""
+    group, row, column = (np.asarray(x, np.int64) for x in (group, row, column))
+    n = np.asarray(n, float)
+    row, group, column, n = _pooled(group, row, column, n)
+    column, group, row, n = _pooled(group, column, row, n)
+    if n.size == 0:
+        return Outcome(1.0, 0)
+    cells, where = _unique(group, row, column)
+    n = np.bincount(where, n, len(cells[0]))
+    group, row, column = cells
+    groups, g = np.unique(group, return_inverse=True)
+    (row_group, _), i = _unique(g, row)
+    (column_group, _), j = _unique(g, column)
+    N = np.bincount(g, n, groups.size)
+    R, C = np.bincount(i, n), np.bincount(j, n)
+    X2 = np.bincount(g, n * n * N[g] / (R[i] * C[j]), groups.size) - N
+    df = (np.bincount(row_group, minlength=groups.size) - 1) * (np.bincount(column_group, minlength=groups.size) - 1)
+    used = df > 0
+    if not used.any():
+        return Outcome(1.0, 0)
+    X2, df = np.maximum(X2[used] * (1.0 - 1.0 / N[used]), 0.0), df[used]
+    return _together(stats.chi2.sf(X2.sum(), df.sum()), stats.chi2.sf(X2, df), groups[used])
+
+
+def _pooled(group: Array, row: Array, column: Array, n: Array) -> tuple[Array, Array, Array, Array]:
+    """(row, group, column, n) with rows of few counts put together as row -1, and without it if that has few too."""
+    for _ in range(2):
+        if n.size == 0:
+            break
+        groups, g = np.unique(group, return_inverse=True)
+        _, i = _unique(g, row)
+        few = np.bincount(i, n)[i] ** 2 < LEAST * np.bincount(g, n, groups.size)[g]
+        if not few.any():
+            break
+        kept = ~few | (row >= 0)  # what is still too few once together goes
+        row = np.where(few, -1, row)[kept]
+        group, column, n = group[kept], column[kept], n[kept]
+    return row, group, column, n
+
+
+def alike_means(group: Any, row: Any, n: Any, sums: Any) -> Outcome:
+    """Whether the means of each group's rows are alike; `sums` of x, x^2, x^3, x^4, an entry per (group, row)."""
+    group, row = (np.asarray(x, np.int64) for x in (group, row))
+    n, sums = np.asarray(n, float), np.asarray(sums, float)
+    (group, row), where = _unique(group, row)
+    n, sums = np.bincount(where, n), np.array([np.bincount(where, x) for x in sums])
+    kept = n >= FEWEST_IN_ROW
+    group, n, sums = group[kept], n[kept], sums[:, kept]
+    if n.size == 0:
+        return Outcome(1.0, 0)
+    groups, g = np.unique(group, return_inverse=True)
+    size = groups.size
+    N, rows = np.bincount(g, n, size), np.bincount(g, minlength=size)
+    S1, S2, S3, S4 = (np.bincount(g, x, size) for x in sums)
+    mean = S1 / N
+    SST = S2 - N * mean**2
+    SSB = np.bincount(g, sums[0] ** 2 / n, size) - N * mean**2
+    fourth = S4 - 4 * mean * S3 + 6 * mean**2 * S2 - 3 * N * mean**4
+    used = (rows > 1) & (N >= FEWEST_MEANS) & (SST > 1e-10 * S2)
+    if not used.any():
+        return Outcome(1.0, 0)
+    N, rows, SST, SSB, fourth = N[used], rows[used], SST[used], SSB[used], fourth[used]
+    inverse = np.bincount(g, 1.0 / n, size)[used]
+    m2 = SST / N
+    m4 = np.clip(fourth / N, m2**2, N * m2**2)  # as it must be, whatever the rounding
+    T = np.clip((N - 1) * SSB / SST, 0.0, N - 1)
+    variance = _variance_over_orders(N, rows, inverse, m2, m4) / m2**2 * ((N - 1) / N) ** 2
+    mean_T = rows - 1.0
+    variance = np.maximum(variance, 1e-3 * mean_T)
+    each = stats.gamma.sf(T, mean_T**2 / variance, scale=variance / mean_T)
+    total, spread = mean_T.sum(), variance.sum()
+    return _together(stats.gamma.sf(T.sum(), total**2 / spread, scale=spread / total), each, groups[used])
+
+
+def _variance_over_orders(N: Array, rows: Array, inverse: Array, m2: Array, m4: Array) -> Array:
+    """Var of SSB over all orders of the numbers, of second and fourth central moment m2, m4; inverse: sum of 1/n_i.
+
+    SSB = y'By with B = blocks of 1/n_i, less 1/N: its rows sum to 0, tr B = tr B^2 = I - 1, and sum B_ii^2 = d.
+    """
+    t = rows - 1.0
+    d = inverse - (2.0 * rows - 1.0) / N
+    E31 = -m4 / (N - 1)
+    E22 = (N * m2**2 - m4) / (N - 1)
+    E211 = (2 * m4 - N * m2**2) / ((N - 1) * (N - 2))
+    E1111 = (3 * N * m2**2 - 6 * m4) / ((N - 1) * (N - 2) * (N - 3))
+    second = d * m4 - 4 * d * E31 + (t**2 + 2 * t - 3 * d) * E22
+    second += (12 * d - 2 * t**2 - 4 * t) * E211 + (t**2 + 2 * t - 6 * d) * E1111
+    return second - (t * m2 * N / (N - 1)) ** 2
+
+
+def _together(p_sum: Any, p_each: Array, groups: Array) -> Outcome:
+    p = 2.0 * min(float(p_sum), p_each.size * float(p_each.min()))
+    return Outcome(min(1.0, p), int(p_each.size), int(groups[int(p_each.argmin())]))
+
+
+def _unique(*keys: Array) -> tuple[tuple[Array, ...], Array]:
+    """The distinct tuples of keys, and which of them each entry has."""
+    codes = np.zeros(keys[0].size, np.int64)
+    for key in keys:
+        distinct, code = np.unique(key, return_inverse=True)
+        _, codes = np.unique(codes * max(distinct.size, 1) + code, return_inverse=True)
+    _, first = np.unique(codes, return_index=True)
+    return tuple(key[first] for key in keys), codes

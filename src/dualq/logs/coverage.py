@@ -1,0 +1,364 @@
+"""Coverage: what a log can tell, and what it cannot.
+
+visits           n(s, a); a pair is supported if it occurs at all, and nothing is known of the others
+zeta             the least frequency of a supported pair, n(s, a) / N: the paper's zeta, estimated
+effective_size   K^2 / sum 1/n(s, a) over the K supported pairs: the rows of a log in which all of them occur alike,
+                 that would tell as much of them together. Far below N: most rows say again what is known
+never_left       states that rows lead to and none leaves: their future is unknown
+drift            did something change while the log was written? Time is cut into periods of equal length, and
+                 behaviour   P(a | s) between periods: it may change, the counts are still those of one model
+                 dynamics    P(s' | s, a): it must not, for then there is no one model; a warning names the period
+                 rewards     E(r | s, a, s'): neither
+                 `change.py` has the tests. Together dynamics and rewards raise a false alarm with probability
+                 at most `level`; so does, apart from them, behaviour
+markov           does the state before help to predict the next, given state and action? If so the columns of the
+                 state miss something. A test with the same level
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dualq.errors import LogError
+from dualq.labels import Labels
+from dualq.logs.change import Outcome, alike_counts, alike_means
+from dualq.logs.counts import Counts
+
+Array = np.ndarray
+
+LEVEL = 0.01
+PERIODS = 4
+THIN = 10  # rows below which a pair is called thin
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a test says of the log."""
+
+    what: str  # "behaviour", "dynamics", "rewards" or "memory"
+    found: bool
+    p_value: float
+    tested: int  # states, pairs or transitions with rows enough
+    period: tuple[str, str] | None  # from when to when it was otherwise, as far as periods can tell
+    words: str  # one sentence
+
+
+@dataclass(frozen=True, eq=False)
+class Periods:
+    """How often each (period, s, a, outcome) occurs, and sums of powers of its rewards; outcome |S| is the end."""
+
+    period: Array
+    s: Array
+    a: Array
+    outcome: Array
+    n: Array
+    powers: Array  # (4, entries)
+    edges: tuple[str, ...]  # one more than there are periods
+    by: str
+
+
+@dataclass(frozen=True, eq=False)
+class Coverage:
+    """What a log can tell, and what it cannot."""
+
+    counts: Counts = field(repr=False)
+    rows: int  # that are used
+    dropped: int  # without a successor
+    skipped: int  # bad ones, set aside
+    jumps: int | None  # rows whose next_state is not the state of the following row; None where that cannot be known
+    drift: Mapping[str, Change]  # behaviour, dynamics, rewards; empty where the log has no clock
+    drift_by: str | None  # what the periods are cut by
+    level: float = LEVEL
+
+    @property
+    def visits(self) -> Array:
+        """n(s, a) (S, A)."""
+        return self.counts.visits
+
+    @property
+    def states(self) -> Labels:
+        """The labels of the states."""
+        return self.counts.states
+
+    @property
+    def supported(self) -> Array:
+        """(S, A) the pairs that occur."""
+        return self.visits > 0
+
+    @property
+    def actions_per_state(self) -> Array:
+        """(S,) how many actions the log has seen in each state."""
+        return self.supported.sum(axis=1)
+
+    @property
+    def thin(self) -> int:
+        """Supported pairs with fewer than ten rows."""
+        return int((self.supported & (self.visits < THIN)).sum())
+
+    @cached_property
+    def zeta(self) -> float:
+        """The least frequency of a supported pair."""
+        seen = self.visits[self.supported]
+        return float(seen.min() / seen.sum()) if seen.size else 0.0
+
+    @cached_property
+    def effective_size(self) -> float:
+        """K^2 / sum 1/n over the K supported pairs."""
+        seen = self.visits[self.supported].astype(float)
+        return float(seen.size**2 / (1.0 / seen).sum()) if seen.size else 0.0
+
+    @property
+    def never_left(self) -> list[Any]:
+        """The labels of the states that rows lead to and none leaves."""
+        return [self.states[int(place)] for place in self.counts.never_left]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader must know before trusting anything learned from this log."""
+        return [change.words for change in self.drift.values() if change.found and change.what != "behaviour"]
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know."""
+        notes = [change.words for change in self.drift.values() if change.found and change.what == "behaviour"]
+        if self.dropped:
+            notes.append(
+                f"{self.dropped:,} rows have no successor (an episode was cut off or goes on) and were dropped"
+            )
+        if self.skipped:
+            notes.append(f"{self.skipped:,} bad rows were set aside")
+        if self.jumps:
+            notes.append(f"{self.jumps:,} rows have a next state that is not the state of the following row")
+        if self.never_left:
+            few = ", ".join(map(repr, self.never_left[:3])) + (", ..." if len(self.never_left) > 3 else "")
+            notes.append(f"{len(self.never_left):,} states are reached and never left ({few})")
+        return notes
+
+    def summary(self) -> dict[str, Any]:
+        """The figures, as plain values."""
+        S, A = self.visits.shape
+        return {
+            "rows": self.rows,
+            "dropped": self.dropped,
+            "skipped": self.skipped,
+            "jumps": self.jumps,
+            "states": S,
+            "actions": A,
+            "supported_pairs": int(self.supported.sum()),
+            "thin_pairs": self.thin,
+            "zeta": self.zeta,
+            "effective_size": self.effective_size,
+            "never_left": len(self.never_left),
+            "drift_by": self.drift_by,
+            "drift": {
+                name: {"found": c.found, "p_value": c.p_value, "period": c.period} for name, c in self.drift.items()
+            },
+            "warnings": self.warnings,
+            "notes": self.notes,
+        }
+
+    def __str__(self) -> str:
+        S, A = self.visits.shape
+        pairs = int(self.supported.sum())
+        lines = [
+            f"{self.rows:,} rows, {S:,} states, {A:,} actions",
+            f"{pairs:,} of {S * A:,} pairs of state and action occur, {self.thin:,} of them in fewer than {THIN} rows",
+            f"worth {self.effective_size:,.0f} rows spread evenly over them; the rarest has {self.zeta:.2g} of all",
+            *(f"note: {note}" for note in self.notes),
+            *(f"warning: {warning}" for warning in self.warnings),
+        ]
+        return "\n".join(lines)
+
+
+# ---- drift
+
+
+def drift_of(periods: Periods | None, shape: tuple[int, int], level: float = LEVEL) -> dict[str, Change]:
+    """The three tests; none, where the log has no clock or all of it lies in one period."""
+    if periods is None or np.unique(periods.period).size < 2:
+        return {}
+    S, A = shape
+    p, pair = periods, periods.s * A + periods.a
+    entry = pair * (S + 1) + p.outcome
+    tests = {
+        "behaviour": (lambda period: alike_counts(p.s, period, p.a, p.n), level),
+        "dynamics": (lambda period: alike_counts(pair, period, p.outcome, p.n), level / 2),
+        "rewards": (lambda period: alike_means(entry, period, p.n, p.powers), level / 2),
+    }
+    return {what: _change(what, test, periods, at) for what, (test, at) in tests.items()}
+
+
+def _change(what: str, test: Any, periods: Periods, level: float) -> Change:
+    outcome: Outcome = test(periods.period)
+    found = outcome.p_value <= level
+    period = _where(test, periods) if found else None
+    return Change(what, found, outcome.p_value, outcome.tested, period, _words(what, outcome, found, period))
+
+
+def _where(test: Any, periods: Periods) -> tuple[str, str]:
+    """The cut, or the one period in the middle, that tells best from when to when it was otherwise."""
+    last = int(periods.period.max()) + 1
+    since = [(k, last) for k in range(1, last)]
+    inside = [(k, k + 1) for k in range(1, last - 1)]
+    ranges = [*since, *inside]
+    values = [test((periods.period >= a) & (periods.period < b)).p_value for a, b in ranges]
+    begin, end = ranges[int(np.argmin(values))]
+    return periods.edges[begin], periods.edges[end]
+
+
+def _words(what: str, outcome: Outcome, found: bool, period: tuple[str, str] | None) -> str:
+    if not outcome.tested:
+        return f"{what}: too few rows to tell whether it changed"
+    sure = f"p = {outcome.p_value:.2g}"
+    if not found:
+        return f"{what}: no change was found ({sure})"
+    when = f"between {period[0]} and {period[1]}" if period else ""
+    if what == "behaviour":
+        return f"actions were chosen otherwise {when} ({sure}); that is fine, the log still describes one system"
+    if what == "dynamics":
+        return f"the same action led elsewhere {when} ({sure}): the system changed; learn from the part that holds"
+    return f"the same step paid otherwise {when} ({sure}): rewards changed; learn from the part that holds"
+
+
+def markov_change(previous: Any, s: Any, a: Any, outcome: Any, n: Any, num_actions: int, level: float) -> Change:
+    """Does the state before help to predict what follows (s, a)?"""
+    pair = np.asarray(s, np.int64) * num_actions + a
+    test = alike_counts(pair, previous, outcome, n)
+    found = test.p_value <= level
+    if not test.tested:
+        words = "too few rows to tell whether the state before matters"
+    elif found:
+        words = f"what follows depends on the state before too (p = {test.p_value:.2g}): the state misses something"
+    else:
+        words = f"the state before does not help to predict the next (p = {test.p_value:.2g})"
+    return Change("memory", found, test.p_value, test.tested, None, words)
+
+
+# ---- from a log in arrays
+
+
+def coverage_of_log(log: Any, level: float = LEVEL, periods: int = PERIODS) -> Coverage:
+    """Of a log held in arrays."""
+    counts = log.counts()
+    cut = _periods_of_log(log, periods)
+    drift = drift_of(cut, counts.shape, level)
+    return Coverage(counts, len(log), 0, 0, _jumps_of_log(log), drift, cut.by if cut is not None else None, level)
+
+
+def _jumps_of_log(log: Any) -> int:
+    order = np.argsort(log.time, kind="stable")
+    s, s_next, ended = log.state[order], log.next_state[order], log.ended[order]
+    return int(((s_next[:-1] != s[1:]) & ~ended[:-1]).sum())
+
+
+def _periods_of_log(log: Any, periods: int) -> Periods | None:
+    if len(log) == 0 or log.time.min() == log.time.max():
+        return None
+    low, high = float(log.time.min()), float(log.time.max())
+    period = np.minimum(((log.time - low) / (high - low) * periods).astype(int), periods - 1)
+    S = len(log.states)
+    x = log.reward - log.reward.mean()
+    powers = np.array([x, x**2, x**3, x**4])
+    outcome = np.where(log.ended, S, log.next_state)
+    edges = _edges(low, high, periods, False)
+    return Periods(period, log.state.astype(np.int64), log.action, outcome, np.ones(len(log)), powers, edges, "time")
+
+
+def markov_test_of_log(log: Any, level: float = LEVEL) -> Change:
+    """Of a log held in arrays."""
+    order = np.argsort(log.time, kind="stable")
+    s, a, s_next, ended = (x[order] for x in (log.state, log.action, log.next_state, log.ended))
+    linked = (s_next[:-1] == s[1:]) & ~ended[:-1]
+    outcome = np.where(ended, len(log.states), s_next)
+    parts = (s[:-1][linked], s[1:][linked], a[1:][linked], outcome[1:][linked], np.ones(int(linked.sum())))
+    return markov_change(*parts, len(log.actions), level)
+
+
+# ---- from a table
+
+
+def coverage_of_table(log: Any, level: float = LEVEL, periods: int = PERIODS) -> Coverage:
+    """Of a log that lies in an engine."""
+    counts, q = log.counts(), log.questions
+    timed = q.schema.next_state and q.schema.time is not None
+    jumps = int(q.jumps().to_pyarrow().as_py()) if timed else None
+    cut = _periods_of_table(log, periods)
+    drift = drift_of(cut, counts.shape, level)
+    return Coverage(
+        counts, len(log), log.dropped, log.skipped, jumps, drift, cut.by if cut is not None else None, level
+    )
+
+
+def _periods_of_table(log: Any, periods: int) -> Periods | None:
+    q = log.questions.placed()
+    column, by = _clock(q)
+    if column is None:
+        return None
+    span = q.span(column).to_pyarrow().to_pylist()[0]
+    low, high = span["low"], span["high"]
+    if low is None or not high > low:
+        return None
+    counts = log.counts()
+    centre = float(counts.reward_sum.sum() / counts.total)
+    groups = q.by_period(column, low, high, periods, centre).to_pyarrow()
+    states, actions = log.coders
+    s, s_next, a = (_find(coder, groups, names) for coder, names in ((states, q.s), (states, q.n), (actions, q.a)))
+    ended = np.zeros(len(s), bool)
+    if "ended" in groups.column_names:
+        ended = groups["ended"].fill_null(False).to_numpy(zero_copy_only=False).astype(bool)
+    kept = ended | (s_next >= 0)
+    outcome = np.where(ended, len(states.labels), s_next)
+    powers = np.array([groups[f"x{i}"].to_numpy() for i in (1, 2, 3, 4)], float)
+    period, n = groups["period"].to_numpy().astype(np.int64), groups["n"].to_numpy()
+    kind = q.columns()[column].type()
+    edges = _edges(low, high, periods, not kind.is_numeric())
+    return Periods(period[kept], s[kept].astype(np.int64), a[kept], outcome[kept], n[kept], powers[:, kept], edges, by)
+
+
+def _clock(q: Any) -> tuple[str | None, str]:
+    """The column that tells early rows from late ones, and its name for people."""
+    types = q.columns().schema()
+
+    def runs(name: str) -> bool:
+        return types[name].is_numeric() or types[name].is_temporal()
+
+    if q.schema.time is None:
+        return None, ""
+    if q.e and q.schema.time != "row" and q.restarts():  # time begins anew: the episodes themselves are in order
+        return (q.e[0], f"episode ({q.schema.episode[0]})") if runs(q.e[0]) else (None, "")
+    if runs("t") or types["t"].is_string():
+        return "t", "the order of the rows" if q.schema.time == "row" else f"time ({q.schema.time})"
+    return None, ""
+
+
+def _find(coder: Any, table: Any, names: list[str]) -> Array:
+    return coder.find([table[name].combine_chunks() for name in names])
+
+
+def _edges(low: float, high: float, periods: int, dates: bool) -> tuple[str, ...]:
+    values = [low + (high - low) * i / periods for i in range(periods + 1)]
+    if not dates:
+        return tuple(f"{value:,.6g}" for value in values)
+    zone = datetime.UTC
+    moments = [datetime.datetime.fromtimestamp(value, zone) for value in values]
+    return tuple(f"{m:%Y-%m-%d}" if high - low > 4 * 86400 else f"{m:%Y-%m-%d %H:%M}" for m in moments)
+
+
+def markov_test_of_table(log: Any, level: float = LEVEL) -> Change:
+    """Of a log that lies in an engine; it needs an order."""
+    q = log.questions.placed()
+    if q.schema.time is None:
+        raise LogError(f"{log.opened.name}: the rows have no order, so none has a state before; give time=...")
+    groups = q.by_previous().to_pyarrow()
+    states, actions = log.coders
+    previous, s, s_next = (_find(states, groups, x) for x in ([f"p{i}" for i in range(len(q.s))], q.s, q.n))
+    a = _find(actions, groups, q.a)
+    ended = groups["ended"].fill_null(False).to_numpy(zero_copy_only=False).astype(bool)
+    outcome = np.where(ended, len(states.labels), s_next)
+    return markov_change(previous, s, a, outcome, groups["n"].to_numpy(), len(actions.labels), level)

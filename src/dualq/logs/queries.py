@@ -1,0 +1,437 @@
+"""Queries: what is asked of the engine that holds a log, as Ibis expressions; the same for every engine.
+
+    s0 s1 ..  a0 ..  n0 ..     the state's columns, the action's, the next state's; numbers in bins as the bin's place
+    r  c0 ..                   reward and costs
+    ended                      the episode ended here: nothing follows
+    cut                        the episode was cut off here
+    e0 ..  t                   episode and time
+
+Without columns for it the next state is that of the next row of the episode by time, `lead() over (partition by e order
+by t)`, and NULL where there is none or the episode was cut off. A number that is not finite is no label: NULL.
+
+Counting is one GROUP BY s, a, n, ended. Whether some row is bad is read off its result (a NULL among the keys, a sum
+that is not finite, fewer rewards than rows), so that looking for bad rows costs nothing where there are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from dualq.errors import LogError
+from dualq.logs.schema import ROW, Bins, Schema
+from dualq.logs.sources import FILE, NUMBER
+
+if TYPE_CHECKING:
+    import ibis
+
+LARGEST = 1.7976931348623157e308  # NaN and the infinities are greater, in every engine
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A way in which a row can be bad."""
+
+    columns: tuple[str, ...]  # those whose values are shown
+    right: str  # what would be right
+    holds: Any  # a boolean expression
+    kind: str = "value"
+
+
+@dataclass(frozen=True)
+class Questions:
+    """A table with a schema, and everything that is asked of it."""
+
+    table: ibis.Table
+    schema: Schema
+    bins: Mapping[str, Bins] = field(default_factory=dict)
+    reward_range: tuple[float, float] | None = None
+    cost_ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    skip_bad: bool = False
+    ordered: bool = True  # whether the rows of the table have an order of their own
+    repeats: bool = False  # whether times repeat in a log that needs none for its next states
+
+    # ---- the names of the columns
+
+    @property
+    def s(self) -> list[str]:
+        """The state's columns."""
+        return [f"s{i}" for i in range(len(self.schema.state))]
+
+    @property
+    def a(self) -> list[str]:
+        """The action's columns."""
+        return [f"a{i}" for i in range(len(self.schema.action))]
+
+    @property
+    def n(self) -> list[str]:
+        """The next state's columns."""
+        return [f"n{i}" for i in range(len(self.schema.state))]
+
+    @property
+    def e(self) -> list[str]:
+        """The episode's columns."""
+        return [f"e{i}" for i in range(len(self.schema.episode))]
+
+    @property
+    def c(self) -> list[str]:
+        """The costs' columns."""
+        return [f"c{i}" for i in range(len(self.schema.costs))]
+
+    @property
+    def numbers(self) -> dict[str, tuple[str, tuple[float, float] | None]]:
+        """{r or c0 ..: (the column, the known range)}."""
+        named = {"r": (self.schema.reward, self.reward_range)}
+        return named | {
+            c: (column, self.cost_ranges.get(column)) for c, column in zip(self.c, self.schema.costs, strict=True)
+        }
+
+    # ---- rows
+
+    def on(self, table: Any) -> Questions:
+        """The same questions to the same log, opened anew."""
+        return replace(self, table=table)
+
+    def columns(self, raw: bool = False) -> Any:
+        """The table in the columns named above, and with `raw` the used columns as they are (raw0 ..), and numbers."""
+        import ibis
+
+        table, schema = self.table, self.schema
+        if schema.time == ROW:
+            table = table.mutate(dualq_time=ibis.row_number())
+        made: dict[str, Any] = {}
+        for names, columns in ((self.s, schema.state), (self.a, schema.action), (self.n, schema.next_state)):
+            made |= {name: self._label(table, column) for name, column in zip(names, columns, strict=False)}
+        made |= {name: number(table[column]) for name, (column, _) in self.numbers.items()}
+        made |= {name: table[column] for name, column in zip(self.e, schema.episode, strict=True)}
+        if schema.time is not None:
+            made["t"] = table["dualq_time" if schema.time == ROW else schema.time]
+        for name, column in (("ended", schema.terminal), ("cut", schema.truncated)):
+            if column is not None:
+                flag = table[column]
+                made[name] = flag if flag.type().is_boolean() else flag != 0
+        if raw:
+            made |= {f"raw{i}": table[column] for i, column in enumerate(schema.columns)}
+            made |= {name: table[name] for name in (FILE, NUMBER) if name in table.columns}
+        return table.select(**made)
+
+    def _label(self, table: Any, column: str) -> Any:
+        import ibis
+
+        value = table[column]
+        kind = value.type()
+        if column in self.bins:
+            place: Any = ibis.literal(0)
+            for edge in self.bins[column].edges:
+                place = place + (value >= edge).cast("int64")
+            return (value.abs() <= LARGEST).ifelse(place, ibis.null("int64")) if kind.is_floating() else place
+        if kind.is_floating():
+            return (value.abs() <= LARGEST).ifelse(value.cast("float64") + 0.0, ibis.null("float64"))  # one zero
+        if kind.is_decimal():
+            return value.cast("float64")
+        return value
+
+    def rows(self, raw: bool = False) -> Any:
+        """One row per decision, with its next state; where bad rows are to be skipped, without them."""
+        table = self.followed(raw)
+        return table.filter(~self.bad(table)) if self.skip_bad else table
+
+    def followed(self, raw: bool = False) -> Any:
+        """All rows with their next states, and `again`, whether another row has the same place in time."""
+        import ibis
+
+        table = self.columns(raw)
+        if self.schema.next_state:
+            if not self.repeats:
+                return table
+            many = table.count().over(ibis.window(group_by=[table[name] for name in (*self.e, "t")]))
+            return table.mutate(again=many > 1)
+        if self.skip_bad:
+            table = table.filter(*(table[name].notnull() for name in (*self.e, "t")))  # they have no place in time
+        return self._with_next(table, careful=self.skip_bad or raw)
+
+    def _with_next(self, table: Any, careful: bool) -> Any:
+        import ibis
+
+        following = {name: self._over(table[own].lead(), table) for name, own in zip(self.n, self.s, strict=True)}
+        if self.schema.time != ROW:
+            after = self._over(table.t.lead(), table)
+            following["again"] = table.t == after
+            if careful:  # both rows of two are bad, and the one before has no known successor
+                following["again"] |= (table.t == self._over(table.t.lag(), table)).fill_null(False)
+                following["fork"] = after == self._over(table.t.lead(2), table)  # the next of two rows: which?
+        table = table.mutate(**following)
+        lost: Any = ibis.literal(False)
+        if "cut" in table.columns:
+            lost = table.cut.fill_null(False)
+        if "fork" in table.columns:
+            lost = lost | table.fork.fill_null(False)
+        if lost.op() == ibis.literal(False).op():
+            return table
+        return table.mutate(**{name: lost.ifelse(ibis.null(table[name].type()), table[name]) for name in self.n})
+
+    def _over(self, value: Any, table: Any) -> Any:
+        import ibis
+
+        if self.schema.time == ROW and not self.e:
+            return value  # the rows as they come: nothing to sort
+        return value.over(ibis.window(group_by=[table[e] for e in self.e], order_by=[table.t]))
+
+    # ---- bad rows
+
+    def conditions(self, table: Any) -> list[Condition]:
+        """Every way in which a row of `followed` can be bad."""
+        schema = self.schema
+        found = [Condition((c,), "every row needs its state", table[s].isnull()) for s, c in self._named(self.s)]
+        found += [Condition((c,), "every row needs its action", table[a].isnull()) for a, c in self._named(self.a)]
+        for name, (column, known) in self.numbers.items():
+            kind = "rewards" if name == "r" else "costs"
+            value = table[name]
+            found.append(Condition((column,), f"{kind} must be numbers", value.isnull()))
+            found.append(Condition((column,), f"{kind} must be finite", ~(value.abs() <= LARGEST)))
+            if known is not None:
+                low, high = known
+                words = f"the known range is [{low:g}, {high:g}]"
+                found.append(Condition((column,), words, (value < low) | (value > high)))
+        for name, column in (("ended", schema.terminal), ("cut", schema.truncated)):
+            if column is not None:
+                found.append(Condition((column,), "a flag must be true or false", table[name].isnull()))
+        if schema.next_state:
+            known = "every row that did not end needs its next state"
+            if "cut" in table.columns:
+                known = "every row that neither ended nor was cut off needs its next state"
+            going = ~self._over_here(table)
+            for n, column in zip(self.n, schema.next_state, strict=True):
+                found.append(Condition((column,), known, table[n].isnull() & going))
+            return [*found, self._repeated(table.again)] if self.repeats else found
+        for e, column in zip(self.e, schema.episode, strict=True):
+            found.append(Condition((column,), "every row needs its episode", table[e].isnull()))
+        if schema.time != ROW and schema.time is not None:
+            found.append(Condition((schema.time,), "every row needs its time", table.t.isnull()))
+            found.append(self._repeated(table.again.fill_null(False)))
+        return found
+
+    def _repeated(self, holds: Any) -> Condition:
+        schema = self.schema
+        where = "within an episode" if schema.episode else "in a log without an episode column"
+        return Condition((*schema.episode, str(schema.time)), f"a time must not repeat {where}", holds, "repeat")
+
+    def _over_here(self, table: Any) -> Any:
+        import ibis
+
+        flags = [table[name].fill_null(False) for name in ("ended", "cut") if name in table.columns]
+        return flags[0] | flags[1] if len(flags) == 2 else flags[0] if flags else ibis.literal(False)
+
+    def _named(self, names: list[str]) -> list[tuple[str, str]]:
+        return list(zip(names, self.schema.state if names == self.s else self.schema.action, strict=True))
+
+    def bad(self, table: Any) -> Any:
+        """Whether a row of `followed` is bad."""
+        first, *rest = (c.holds for c in self.conditions(table))
+        for condition in rest:
+            first = first | condition
+        return first.fill_null(False)
+
+    def bad_rows(self) -> Any:
+        """The bad rows: which condition holds first, the used columns as they are, and their numbers."""
+        import ibis
+
+        strict = replace(self, skip_bad=False)
+        table = strict.followed(raw=True)
+        reasons = [(c.holds.fill_null(False), i) for i, c in enumerate(strict.conditions(table))]
+        table = table.mutate(reason=ibis.cases(*reasons, else_=ibis.null("int64")))
+        kept = [name for name in table.columns if name.startswith("raw") or name in (FILE, NUMBER)]
+        return table.filter(table.reason.notnull()).select("reason", *kept)
+
+    # ---- counts
+
+    def counts(self) -> Any:
+        """The one GROUP BY."""
+        table = self.rows()
+        keys = [*self.s, *self.a, *self.n, *(["ended"] if "ended" in table.columns else [])]
+        sums: dict[str, Any] = {"n": table.count()}
+        for name in self.numbers:
+            value = table[name]
+            sums |= {
+                f"{name}_known": value.count(),
+                f"{name}_sum": value.sum(),
+                f"{name}_squares": (value * value).sum(),
+            }
+            sums |= {f"{name}_low": value.min(), f"{name}_high": value.max()}
+        if not self.schema.next_state and not self.skip_bad:
+            sums |= {f"{e}_known": table[e].count() for e in self.e}
+            if "again" in table.columns:
+                sums |= {"t_known": table.t.count(), "t_again": table.t.count(where=table.again)}
+        return table.group_by(keys).agg(**sums)
+
+    def repeated(self) -> Any:
+        """Places in time that more than one row has, where time is not needed for the next state."""
+        table = self.columns()
+        places = table.group_by([*self.e, "t"]).agg(rows=table.count())
+        return places.filter(places.rows > 1).count()
+
+    # ---- order
+
+    def restarts(self) -> bool:
+        """Whether time counts the steps of each episode, rather than days that all of them share."""
+        if not self.e:
+            return False
+        table = self.columns()
+        sizes = table.aggregate(**{name: table[name].nunique() for name in (*self.e, "t")}).to_pyarrow().to_pylist()[0]
+        return max(sizes[e] for e in self.e) > sizes["t"]
+
+    def in_order(self, order: list[str]) -> bool:
+        """Whether the rows as they stand are sorted by these columns."""
+        import ibis
+
+        table = self.columns().select(*order)
+        before = table.mutate(**{f"before_{name}": table[name].lag() for name in order})
+        falls: Any = ibis.literal(False)
+        for name in reversed(order):  # less than the row before, by the first column that differs
+            now, then = before[name], before[f"before_{name}"]
+            falls = (now < then) | ((now == then) & falls)
+        return not before.filter(falls.fill_null(False)).limit(1).count().to_pyarrow().as_py()
+
+    def jumps(self) -> Any:
+        """How many rows have a next_state that is not the state of the following row of their episode."""
+        import ibis
+
+        table = self.columns()
+        table = table.mutate(over=self._over_here(table))
+        after = {f"after_{s}": self._over(table[s].lead(), table) for s in self.s}
+        table = table.mutate(**after)
+        differs: Any = ibis.literal(False)
+        for s, n in zip(self.s, self.n, strict=True):
+            differs = differs | (table[f"after_{s}"] != table[n])
+        return table.filter(~table.over & differs.fill_null(False)).count()
+
+    # ---- periods
+
+    def span(self, column: str) -> Any:
+        """The least and the greatest of a clock."""
+        table = self.columns()
+        value = seconds(table[column])
+        return table.aggregate(low=value.min(), high=value.max())
+
+    def by_period(self, column: str, low: float, high: float, periods: int, centre: float) -> Any:
+        """The counts of each period of equal length, with sums of powers of the reward less its mean."""
+        table = self.rows()
+        place = ((seconds(table[column]) - low) / (high - low) * periods).floor().cast("int64")
+        table = table.mutate(period=(place < periods).ifelse(place, periods - 1), x=table.r - centre)
+        keys = ["period", *self.s, *self.a, *self.n, *(["ended"] if "ended" in table.columns else [])]
+        x = table.x
+        sums = {"x1": x.sum(), "x2": (x * x).sum(), "x3": (x * x * x).sum(), "x4": (x * x * x * x).sum()}
+        return table.group_by(keys).agg(n=table.count(), **sums)
+
+    def by_previous(self) -> Any:
+        """How often each (previous state, s, a, s') occurs, where the previous row led to this one."""
+        import ibis
+
+        table = self.rows()
+        table = table.mutate(over=self._over_here(table))
+        before = {"before_over": self._over(table.over.lag(), table)}
+        before |= {f"p{i}": self._over(table[s].lag(), table) for i, s in enumerate(self.s)}
+        if self.schema.next_state:
+            before |= {f"led{i}": self._over(table[n].lag(), table) for i, n in enumerate(self.n)}
+        table = table.mutate(**before)
+        linked: Any = ~table.before_over.fill_null(True)
+        for i, s in enumerate(self.s):
+            linked = linked & table[f"p{i}"].notnull()
+            if self.schema.next_state:
+                linked = linked & (table[f"led{i}"] == table[s]).fill_null(False)
+        if "ended" not in table.columns:
+            table = table.mutate(ended=ibis.literal(False))
+        going: Any = table.ended
+        for_all: Any = ibis.literal(True)
+        for n in self.n:
+            for_all = for_all & table[n].notnull()
+        table = table.filter(linked & (going | for_all))
+        previous = [f"p{i}" for i in range(len(self.s))]
+        return table.group_by([*previous, *self.s, *self.a, *self.n, "ended"]).agg(n=table.count())
+
+    # ---- the beginnings of episodes
+
+    def placed(self) -> Questions:
+        """With an order, which the rows themselves give where there is no time."""
+        placed = self.schema.time is not None or not self.ordered
+        return self if placed else replace(self, schema=replace(self.schema, time=ROW))
+
+    @property
+    def can_begin(self) -> bool:
+        """Whether the log says where episodes begin."""
+        known = bool(self.schema.episode) or self.schema.terminal is not None or self.schema.truncated is not None
+        return known and (self.ordered or self.schema.time not in (None, ROW))
+
+    def first_states(self) -> Any:
+        """How often each state is the first of an episode: no row before it, or one where an episode was over."""
+        placed = self.placed()
+        table = placed.columns()
+        over = placed._over_here(table)
+        table = table.mutate(over=over)
+        before = placed._over(table.over.lag(), table)
+        table = table.mutate(first=before.fill_null(True))
+        table = table.filter(table.first, *(table[s].notnull() for s in self.s))
+        return table.group_by(self.s).agg(n=table.count())
+
+
+def seconds(value: Any) -> Any:
+    """A time as a number: itself, or the seconds of a date."""
+    if value.type().is_string():
+        value = value.cast("timestamp")
+    if value.type().is_date():
+        value = value.cast("timestamp")
+    if value.type().is_timestamp():
+        return value.epoch_seconds().cast("float64")
+    return value.cast("float64")
+
+
+def number(value: Any) -> Any:
+    """A column of numbers or flags as float64; of text, what of it is a number."""
+    if value.type().is_string():
+        return value.try_cast("float64")
+    if value.type().is_boolean():
+        return value.cast("int64").cast("float64")
+    return value.cast("float64")
+
+
+def check_types(name: str, table: Any, schema: Schema, bins: Mapping[str, Any], skip_bad: bool) -> None:
+    """Refuse columns that cannot play their part; text among the numbers is told by the caller, who knows its row."""
+    types = table.schema()
+    for part, columns in (("state", schema.state), ("action", schema.action), ("next_state", schema.next_state)):
+        for column in columns:
+            kind = types[column]
+            if column in bins and not (kind.is_numeric() and not kind.is_boolean()):
+                raise LogError(f"{name}: bins are given for {column!r}, which holds {_words(kind)}, not numbers")
+            if kind.is_nested() or kind.is_binary() or kind.is_unknown():
+                raise LogError(f"{name}: the {part} column {column!r} holds {_words(kind)}; give its parts as columns")
+    for column, following in zip(schema.state, schema.next_state, strict=False):
+        if _family(types[column]) != _family(types[following]):
+            raise LogError(
+                f"{name}: the state column {column!r} holds {_words(types[column])} and {following!r} "
+                f"{_words(types[following])}; both must be of one kind"
+            )
+    for part, column in (("terminal", schema.terminal), ("truncated", schema.truncated)):
+        if column is not None and not types[column].is_numeric() and not types[column].is_boolean():
+            raise LogError(
+                f"{name}: the {part} column {column!r} holds {_words(types[column])}; it must be true or false"
+            )
+    for column in (schema.reward, *schema.costs):
+        kind = types[column]
+        if not (kind.is_numeric() or kind.is_boolean() or kind.is_string()):
+            raise LogError(f"{name}: the column {column!r} holds {_words(kind)}; it must hold numbers")
+
+
+def _family(kind: Any) -> str:
+    if kind.is_boolean():
+        return "flags"
+    if kind.is_numeric():
+        return "numbers"
+    if kind.is_string():
+        return "text"
+    return "times" if kind.is_temporal() else str(kind)
+
+
+def _words(kind: Any) -> str:
+    family = _family(kind)
+    return family if family != str(kind) else f"values of the type {kind}"

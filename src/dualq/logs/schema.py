@@ -1,0 +1,230 @@
+"""Schema: which columns of a table are the log, and how a column of numbers becomes a few labels.
+
+    state, action       one column or several; several are kept as readable labels, one value per column
+    reward, costs       numbers
+    next_state          as many columns as the state has; where there are none, the next row of the episode by time
+    episode, time       which rows belong together, and their order; time="row": the order of the rows in the file
+    terminal, truncated flags: the episode ended here (nothing follows), or was cut off here (it went on unseen)
+    bins                {column: number of quantile bins, or their edges}
+
+What is not given is looked for among common names, and what was found is kept in `guessed`, so that it can be printed.
+A column may be given as False: it is then not looked for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dualq.errors import LogError
+
+ROW = "row"  # time="row"
+
+COMMON = {
+    "state": ("state", "obs", "observation", "states", "observations", "s"),
+    "action": ("action", "act", "actions", "a"),
+    "reward": ("reward", "rewards", "r"),
+    "next_state": ("next_state", "next_obs", "next_observation", "new_state", "s_next"),
+    "terminal": ("done", "terminated", "terminal", "terminals", "ended"),
+    "truncated": ("truncated", "truncation", "timeout", "timeouts"),
+    "episode": ("episode", "trajectory", "episode_id", "trajectory_id", "id"),
+    "time": ("t", "step", "time", "timestep", "time_step", "timestamp"),
+}
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a log, by the part they play."""
+
+    state: tuple[str, ...]
+    action: tuple[str, ...]
+    reward: str
+    next_state: tuple[str, ...] = ()
+    episode: tuple[str, ...] = ()
+    time: str | None = None  # a column, or ROW
+    terminal: str | None = None
+    truncated: str | None = None
+    costs: tuple[str, ...] = ()
+    guessed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that is used, each once."""
+        single = (self.reward, None if self.time == ROW else self.time, self.terminal, self.truncated)
+        used = (*self.state, *self.action, *self.next_state, *self.episode, *(c for c in single if c), *self.costs)
+        return tuple(dict.fromkeys(used))
+
+
+def schema_of(name: str, columns: Sequence[str], given: Mapping[str, Any], kept: Mapping[str, Any]) -> Schema:
+    """The schema of a table with these columns: as given, else as the file itself says, else guessed by name.
+
+    name    of the table, for messages
+    given   {part: column, columns, None (look for it) or False (there is none)}
+    kept    {part: columns} that dualq wrote beside the table
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    guessed: dict[str, tuple[str, ...]] = {}
+    for part in COMMON:
+        wanted = given.get(part)
+        if part == "time" and wanted == ROW:
+            found[part] = (ROW,)
+        elif wanted is False:
+            found[part] = ()
+        elif wanted is not None:
+            found[part] = _existing(name, part, as_names(part, wanted), columns)
+    costs = _existing(name, "costs", as_names("costs", given.get("costs") or ()), columns)
+    taken = {column for part in found.values() for column in part} | set(costs)
+    for part in COMMON:
+        if part in found:
+            continue
+        guess = _kept(part, kept, columns, taken) or _guess(part, columns, found, taken)
+        if guess:
+            guessed[part] = guess
+            taken |= set(guess)
+        found[part] = guess
+    for part in ("state", "action", "reward"):
+        if not found[part]:
+            raise LogError(_missing(name, part, columns))
+    _check(name, found)
+    one = {part: found[part][0] if found[part] else None for part in ("reward", "time", "terminal", "truncated")}
+    several = {part: found[part] for part in ("state", "action", "next_state", "episode")}
+    return Schema(**several, **one, costs=costs, guessed=guessed)  # pyright: ignore[reportArgumentType]
+
+
+def as_names(part: str, wanted: Any) -> tuple[str, ...]:
+    """The columns of a part, given as a name or as a list of names."""
+    if isinstance(wanted, str):
+        return (wanted,)
+    if isinstance(wanted, Iterable) and not isinstance(wanted, Mapping):
+        names = tuple(wanted)
+        if all(isinstance(name, str) for name in names):
+            return names
+    raise LogError(f"{part} is {wanted!r}; it must be the name of a column, or a list of names")
+
+
+def _existing(name: str, part: str, wanted: tuple[str, ...], columns: Sequence[str]) -> tuple[str, ...]:
+    for column in wanted:
+        if column not in columns:
+            if len(columns) == 1 and column in columns[0]:
+                raise LogError(_one_column(name, columns[0]))
+            raise LogError(f"{name}: {part} names the column {column!r}, which does not exist{near(column, columns)}")
+    if len(set(wanted)) != len(wanted):
+        raise LogError(f"{name}: {part} names a column twice: {', '.join(wanted)}")
+    return wanted
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """A hint for a name that does not exist."""
+    known = [str(k) for k in known]
+    lower = {k.lower(): k for k in reversed(known)}
+    close = difflib.get_close_matches(word.lower(), list(lower), n=1)
+    if close:
+        return f"; did you mean {lower[close[0]]!r}?"
+    few = ", ".join(repr(k) for k in known[:12])
+    return f"; there are {few}{', ...' if len(known) > 12 else ''}" if known else ""
+
+
+def _one_column(name: str, column: str) -> str:
+    wrong = f"{name}: the only column is {column!r}; its delimiter is none of comma, tab, semicolon and bar"
+    return f"{wrong}: give delimiter=..."
+
+
+def _missing(name: str, part: str, columns: Sequence[str]) -> str:
+    if len(columns) == 1 and any(mark in columns[0] for mark in ",;\t|: ~^"):
+        return _one_column(name, columns[0])
+    looked = ", ".join(COMMON[part][:3])
+    few = ", ".join(repr(c) for c in columns[:12]) + (", ..." if len(columns) > 12 else "")
+    return f"{name}: which column is the {part}? None is called {looked}; give {part}=..., one of {few}"
+
+
+def _kept(part: str, kept: Mapping[str, Any], columns: Sequence[str], taken: set[str]) -> tuple[str, ...]:
+    names = tuple(kept.get(part, ()))
+    return names if names and all(n in columns and n not in taken for n in names) else ()
+
+
+def _guess(part: str, columns: Sequence[str], found: Mapping[str, tuple[str, ...]], taken: set[str]) -> tuple[str, ...]:
+    """The column with a common name, whatever its case; the next state's follow the state's."""
+    free = {column.lower(): column for column in reversed(columns) if column not in taken}
+    if part == "next_state":
+        following = tuple(free.get(f"next_{column}".lower(), "") for column in found["state"])
+        if all(following):
+            return following
+        if len(found["state"]) != 1:
+            return ()
+    return next(((free[word],) for word in COMMON[part] if word in free), ())
+
+
+def _check(name: str, found: Mapping[str, tuple[str, ...]]) -> None:
+    for part in ("reward", "time", "terminal", "truncated"):
+        if len(found[part]) > 1:
+            raise LogError(f"{name}: {part} is {', '.join(found[part])}; it must be one column")
+    state, following = found["state"], found["next_state"]
+    if following and len(following) != len(state):
+        raise LogError(
+            f"{name}: next_state has {len(following)} columns ({', '.join(following)}) and state {len(state)} "
+            f"({', '.join(state)}); give one for each, in the same order"
+        )
+    if not following and not found["time"]:
+        raise LogError(
+            f"{name}: with neither next_state nor time no row has a successor; give next_state=... or time=..., "
+            'or time="row" if the rows stand in the order of time'
+        )
+
+
+# ---- bins
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Intervals of a number: below the first edge, between two edges (the lower one belongs to it), above the last."""
+
+    edges: tuple[float, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """One label for each interval, in their order."""
+        words = [f"{edge:.10g}" for edge in self.edges]
+        between = [f"[{low}, {high})" for low, high in itertools.pairwise(words)]
+        return (f"< {words[0]}", *between, f">= {words[-1]}")
+
+    def label(self, number: float) -> str:
+        """The label of the interval that holds a number."""
+        return self.labels[bisect_right(self.edges, number)]
+
+
+def checked_bins(
+    name: str, bins: Mapping[str, Any] | None, schema: Schema, quantiles: Callable[[str, list[float]], list[float]]
+) -> dict[str, Bins]:
+    """{column: Bins}, with quantiles asked from the engine; the next state's columns have the bins of the state's."""
+    made: dict[str, Bins] = {}
+    for column, wanted in (bins or {}).items():
+        if column not in (*schema.state, *schema.action):
+            known = near(column, (*schema.state, *schema.action))
+            raise LogError(f"{name}: bins are given for {column!r}, no column of the state or the action{known}")
+        if isinstance(wanted, int) and not isinstance(wanted, bool):
+            if wanted < 2:
+                raise LogError(f"{name}: {wanted} bins for {column!r}; at least 2 are needed")
+            edges = quantiles(column, [i / wanted for i in range(1, wanted)])
+        else:
+            edges = _edges(name, column, wanted)
+        made[column] = Bins(tuple(sorted(set(edges))))
+    for column, following in zip(schema.state, schema.next_state, strict=False):
+        if column in made:
+            made[following] = made[column]
+    return made
+
+
+def _edges(name: str, column: str, wanted: Any) -> list[float]:
+    try:
+        edges = [float(edge) for edge in wanted]
+    except (TypeError, ValueError):
+        edges = []
+    if not edges or not all(map(math.isfinite, edges)) or any(b <= a for a, b in itertools.pairwise(edges)):
+        right = "a number of quantile bins, or a list of edges, each greater than the last"
+        raise LogError(f"{name}: bins for {column!r} are {wanted!r}; they must be {right}")
+    return edges

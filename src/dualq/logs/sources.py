@@ -1,0 +1,541 @@
+"""Sources: a log wherever it lies, as an Ibis table.
+
+    path.csv, .csv.gz, .tsv       read by DuckDB; the delimiter is read off the first line
+    path.parquet, a folder, a glob, .arrow, .feather
+    path.duckdb, path.sqlite, .db with ::table at the end (or table=...)
+    postgres://...::table         counted by PostgreSQL itself (extra `postgres`)
+    an Ibis table                 counted wherever it lies: Spark (extra `spark`), a warehouse
+    a pandas, Polars, Arrow or Spark frame, a dict of arrays, a Minari data set with discrete spaces
+
+Files and frames are counted by DuckDB inside of this process. It reads files as it goes and never holds a whole one.
+A Source can be opened again, on a connection of its own, with the number of each row (`numbered`), for messages.
+"""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dualq.errors import LogError
+
+if TYPE_CHECKING:
+    import ibis
+    import pyarrow as pa
+
+METADATA = b"dualq"  # the key of what a Parquet file keeps beside its columns: JSON
+FILE, NUMBER = "dualq_file", "dualq_row"  # columns of `numbered`
+DELIMITERS = ",\t;|"
+DATABASES = {".duckdb": "duckdb", ".ddb": "duckdb", ".sqlite": "sqlite", ".sqlite3": "sqlite"}
+READERS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table, and all that messages and a second reading need."""
+
+    table: ibis.Table
+    name: str  # one line, for people
+    reopen: Callable[[], Source] | None = None  # the same on a connection of its own
+    numbered: Callable[[], ibis.Table] | None = None  # with the columns FILE and NUMBER; None where rows have no order
+    first: int = 1  # the number of the first row
+    header: bool = False  # whether row n is line n + 1 of a text file
+    rejects: Callable[[], list[tuple[str, int, str, str]]] | None = None  # (file, line, what is wrong, the line)
+    kept: Mapping[str, Any] = field(default_factory=dict)  # what dualq wrote beside the columns
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the rows have an order of their own."""
+        return self.numbered is not None
+
+
+def open_source(source: Any, table: str | None = None, delimiter: str | None = None) -> Source:
+    """Open whatever a log may be; a LogError says what is wrong with it, and what would be right."""
+    if isinstance(source, Source):
+        return source
+    if isinstance(source, str | os.PathLike):
+        return _open_path(os.fspath(source), table, delimiter)
+    if isinstance(source, Mapping):
+        return _frame(_of_arrays(source), "arrays")
+    module = type(source).__module__.split(".")[0]
+    opener = _FRAMES.get(module)
+    if opener is not None:
+        return opener(source)
+    if hasattr(source, "__arrow_c_stream__"):
+        return _of_arrow(source)
+    raise LogError(f"cannot read a log from {type(source).__name__}; give {_ALL}")
+
+
+_ALL = (
+    "a path, a glob, a URL, an Ibis table, a pandas, Polars, Arrow or Spark frame, "
+    "a dict of arrays, or a Minari data set"
+)
+
+# ---- files
+
+
+def _open_path(path: str, table: str | None, delimiter: str | None) -> Source:
+    path, _, inside = path.partition("::")
+    table = inside or table
+    if path.startswith("minari:"):
+        import_or_say("minari", "minari")
+        import minari
+
+        return _of_minari(minari.load_dataset(path.removeprefix("minari:").removeprefix("//")))
+    if re.match(r"^[a-z]+://", path):
+        return _of_url(path, table)
+    files = _files(path)
+    kinds = {_kind(file) for file in files}
+    if len(kinds) > 1:
+        raise LogError(f"{path}: holds files of several kinds ({', '.join(sorted(kinds))}); give one kind")
+    for file in files:
+        if os.path.getsize(file) == 0:
+            raise LogError(f"{file}: the file is empty; a log needs a row of column names and rows below it")
+    return _KINDS[kinds.pop()](files, _short(path), table, delimiter)
+
+
+def _files(path: str) -> list[str]:
+    """The files that a path stands for, in the order of their names."""
+    path = os.path.expanduser(path)
+    if os.path.isdir(path):
+        found = sorted(str(f) for f in Path(path).rglob("*") if f.is_file() and not f.name.startswith((".", "_")))
+        found = [file for file in found if _suffix(file) in READERS]
+        if not found:
+            raise LogError(f"{path}: the folder holds no file of the kinds {', '.join(READERS)}")
+        return found
+    if os.path.exists(path):
+        return [path]
+    found = sorted(f for f in glob.glob(path, recursive=True) if os.path.isfile(f))
+    if found:
+        return found
+    if glob.has_magic(path):
+        raise LogError(f"{path}: no file has such a name")
+    folder = os.path.dirname(path) or "."
+    from dualq.logs.schema import near
+
+    known = os.listdir(folder) if os.path.isdir(folder) else []
+    raise LogError(f"{path}: no such file{near(os.path.basename(path), known) if known else ''}")
+
+
+def _suffix(file: str) -> str:
+    return Path(file.removesuffix(".gz").removesuffix(".zst")).suffix.lower()
+
+
+def _kind(file: str) -> str:
+    suffix = _suffix(file)
+    if suffix in READERS:
+        return READERS[suffix]
+    if suffix in DATABASES:
+        return DATABASES[suffix]
+    with open(file, "rb") as stream:  # the first bytes tell, where the name does not
+        start = stream.read(16)
+    if start.startswith(b"PAR1"):
+        return "parquet"
+    if start.startswith(b"SQLite format 3"):
+        return "sqlite"
+    if start[8:12] == b"DUCK":
+        return "duckdb"
+    if start.startswith(b"ARROW1"):
+        return "arrow"
+    known = ", ".join((*READERS, *DATABASES))
+    raise LogError(f"{file}: cannot tell what kind of file this is; known are {known}, .csv.gz")
+
+
+def _short(path: str) -> str:
+    return os.path.basename(path.rstrip(os.sep)) or path
+
+
+def connect() -> Any:
+    """DuckDB in this process, in memory; time zones as UTC, and what does not fit into memory on disk."""
+    import ibis
+
+    con = ibis.duckdb.connect()
+    con.raw_sql("SET TimeZone = 'UTC'")
+    con.raw_sql("SET enable_progress_bar = false")
+    return con
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """What an engine complains of, as a LogError in one line."""
+    import duckdb
+    import pyarrow as pa
+    from ibis.common.exceptions import IbisError
+
+    try:
+        yield
+    except (duckdb.Error, pa.ArrowException, IbisError, OSError, UnicodeError) as error:
+        raise LogError(f"{name}: cannot be read{_cut_off(error)} ({_first_line(error)})") from None
+
+
+def _first_line(error: BaseException) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def _cut_off(error: BaseException) -> str:
+    text = str(error).lower()
+    words = ("magic", "footer", "too small", "truncat", "unexpected end", "gzip", "malformed", "corrupt", "thrift")
+    words += ("unquoted", "not a database", "buffer", "enough bytes", "not an arrow", "snappy", "zstd")
+    return "; it may be cut off in the middle, or damaged" if any(w in text for w in words) else ""
+
+
+def _parquet(files: list[str], name: str, table: str | None, delimiter: str | None) -> Source:
+    from pyarrow import parquet
+
+    def numbered() -> Any:
+        return _numbered_parquet(files)
+
+    kept: dict[str, Any] = {}
+    for file in files:
+        with reading(_short(file)):
+            schema = parquet.read_schema(file)
+            kept = kept or _kept(schema)
+    with reading(name):
+        read = connect().read_parquet(files)
+    return Source(read, name, lambda: _parquet(files, name, table, delimiter), numbered, kept=kept)
+
+
+def _numbered_parquet(files: list[str]) -> Any:
+    read = connect().read_parquet(files, filename=FILE, file_row_number=True)
+    return read.mutate(**{NUMBER: read.file_row_number + 1}).drop("file_row_number")
+
+
+def _kept(schema: pa.Schema) -> dict[str, Any]:
+    """What `Log.to_parquet` keeps beside the columns: the parts they play, and the range of rewards."""
+    if METADATA not in (schema.metadata or {}):
+        return {}
+    kept = json.loads(schema.metadata[METADATA])
+    columns = {part: tuple(names) for part, names in kept.get("columns", {}).items()}
+    columns |= {"reward": ("reward",), "time": ("time",)}
+    columns |= {"terminal": ("ended",)} if "ended" in schema.names else {}
+    more = ("reward_range", "source", "costs", "cost_ranges")
+    return {**columns, **{word: kept[word] for word in more if word in kept}}
+
+
+def _csv(files: list[str], name: str, table: str | None, delimiter: str | None) -> Source:
+    for file in files:
+        with reading(_short(file)):
+            _check_gzip(file)
+    marks = {delimiter or _delimiter(file) for file in files}
+    if len(marks) > 1:
+        raise LogError(f"{name}: the files have different delimiters; write them alike, or give delimiter=...")
+    mark = marks.pop()
+
+    def read(con: Any, **more: Any) -> Any:
+        # store_rejects: lines that are no rows are kept aside with their numbers, and not silently dropped.
+        # sample_size: a type is decided by all of the rows, so that it does not depend on where the odd one stands.
+        words = {"header": True, "quote": '"', "escape": '"', "comment": "", "allow_quoted_nulls": False}
+        with reading(name):
+            return con.read_csv(files, delim=mark, sample_size=-1, store_rejects=True, **words, **more)
+
+    def numbered() -> Any:
+        import ibis
+
+        rows = read(connect(), filename=FILE).mutate(dualq_all=ibis.row_number())
+        first = rows.dualq_all.min().over(ibis.window(group_by=FILE))
+        return rows.mutate(**{NUMBER: rows.dualq_all - first + 1}).drop("dualq_all")
+
+    con = connect()
+    rows = read(con)
+    return Source(
+        rows,
+        name,
+        lambda: _csv(files, name, table, delimiter),
+        numbered,
+        header=True,
+        rejects=lambda: _rejects(con),
+    )
+
+
+def _delimiter(file: str) -> str:
+    """The mark that divides the first line; the column names must stand there."""
+    opener = gzip.open if file.endswith(".gz") else open
+    with reading(_short(file)), opener(file, "rt", encoding="utf-8-sig", errors="replace") as stream:
+        line = stream.readline()
+    bare = re.sub(r'"[^"]*"', "", line)
+    return max(DELIMITERS, key=bare.count)
+
+
+def _check_gzip(file: str) -> None:
+    """A .gz file ends with the size of what it holds; DuckDB would read a cut one as far as it goes."""
+    if not file.endswith(".gz"):
+        return
+    try:
+        with gzip.open(file, "rb") as stream:
+            while stream.read(1 << 22):
+                pass
+    except (EOFError, gzip.BadGzipFile, OSError) as error:
+        raise LogError(f"{_short(file)}: the file is cut off in the middle, or damaged ({error})") from None
+
+
+def _rejects(con: Any) -> list[tuple[str, int, str, str]]:
+    query = (
+        "SELECT s.file_path, e.line, min(e.error_message), min(e.csv_line) FROM reject_errors e "
+        "JOIN reject_scans s USING (scan_id, file_id) GROUP BY 1, 2 ORDER BY 1, 2"
+    )
+    rows = con.con.execute(query).fetchall()
+    return [(_short(file), int(line), message.splitlines()[0], text) for file, line, message, text in rows]
+
+
+def _arrow(files: list[str], name: str, table: str | None, delimiter: str | None) -> Source:
+    import pyarrow.dataset as ds
+
+    with reading(name):
+        data = ds.dataset(files, format="ipc")
+        data.count_rows()
+        con = connect()
+        con.con.register("log", data)
+        read = con.table("log")
+    return Source(read, name, lambda: _arrow(files, name, table, delimiter), lambda: _in_order(read, name))
+
+
+def _in_order(table: Any, name: str) -> Any:
+    import ibis
+
+    return table.mutate(**{FILE: ibis.literal(name), NUMBER: ibis.row_number() + 1})
+
+
+# ---- databases
+
+
+def _duckdb(files: list[str], name: str, table: str | None, delimiter: str | None) -> Source:
+    import ibis
+
+    file = _one(files, name)
+    with reading(name):
+        con = ibis.duckdb.connect(file, read_only=True)
+        con.raw_sql("SET TimeZone = 'UTC'")
+        read = con.table(_table_name(name, table, con.list_tables()))
+    return Source(read, f"{name}::{read.get_name()}", None, lambda: _in_order(read, name))
+
+
+def _sqlite(files: list[str], name: str, table: str | None, delimiter: str | None) -> Source:
+    import sqlite3
+
+    import ibis
+
+    file = _one(files, name)
+    try:
+        with reading(name):
+            con = ibis.sqlite.connect(file)
+            read = con.table(_table_name(name, table, con.list_tables()))
+            con.con.execute("PRAGMA quick_check(1)")
+    except sqlite3.Error as error:
+        raise LogError(f"{name}: cannot be read{_cut_off(error)} ({error})") from None
+    return Source(read, f"{name}::{read.get_name()}", lambda: _sqlite(files, name, table, delimiter))
+
+
+def _of_url(url: str, table: str | None) -> Source:
+    import ibis
+
+    if url.startswith(("postgres://", "postgresql://")):
+        import_or_say("psycopg", "postgres")
+        url = url.replace("postgresql://", "postgres://", 1)
+        shown = re.sub(r"//[^/]*@", "//", url).split("?")[0]  # no password in a message
+        try:
+            con = ibis.connect(url)
+        except Exception as error:
+            raise LogError(f"{shown}: cannot connect ({_first_line(error)})") from None
+        read = con.table(_table_name(shown, table, con.list_tables()))
+        return Source(read, f"{shown}::{read.get_name()}", lambda: _of_url(url, table))
+    scheme = url.split("://")[0]
+    raise LogError(f"{scheme}://: URLs of this kind are not known; give postgres://..., or connect with Ibis yourself")
+
+
+def _table_name(name: str, table: str | None, known: Sequence[str]) -> str:
+    if table is None:
+        if len(known) == 1:
+            return known[0]
+        few = ", ".join(list(known)[:8])
+        raise LogError(f'{name}: which table is the log? Give "{name}::table" or table=..., one of {few or "none"}')
+    if table not in known:
+        from dualq.logs.schema import near
+
+        raise LogError(f"{name}: no table {table!r}{near(table, known)}")
+    return table
+
+
+def _one(files: list[str], name: str) -> str:
+    if len(files) != 1:
+        raise LogError(f"{name}: stands for {len(files)} databases; give one")
+    return files[0]
+
+
+_KINDS = {"parquet": _parquet, "csv": _csv, "arrow": _arrow, "duckdb": _duckdb, "sqlite": _sqlite}
+
+# ---- frames
+
+
+def _frame(table: pa.Table, name: str) -> Source:
+    table = _without_dictionaries(table)
+    with reading(name):
+        con = connect()
+        con.con.register("log", table)
+        read = con.table("log")
+
+    def numbered() -> Any:
+        rows = _in_order(read, name)
+        return rows.mutate(**{NUMBER: rows[NUMBER] - 1})
+
+    kept = _kept(table.schema) if table.schema.metadata else {}
+    return Source(read, name, lambda: _frame(table, name), numbered, first=0, kept=kept)
+
+
+def _without_dictionaries(table: pa.Table) -> pa.Table:
+    """Categories as the values they stand for; columns of nothing but nulls as numbers."""
+    import pyarrow as pa
+
+    for i, part in enumerate(table.schema):
+        if pa.types.is_dictionary(part.type):
+            table = table.set_column(i, part.name, table.column(i).cast(part.type.value_type))
+        elif pa.types.is_null(part.type):
+            table = table.set_column(i, part.name, table.column(i).cast(pa.float64()))
+    return table
+
+
+def _of_arrays(columns: Mapping[str, Any]) -> pa.Table:
+    import numpy as np
+    import pyarrow as pa
+
+    made = {}
+    for name, values in columns.items():
+        array = values if isinstance(values, pa.Array | pa.ChunkedArray) else _listed(values)
+        if isinstance(array, np.ndarray) and array.ndim != 1:
+            shape = "×".join(map(str, array.shape))
+            raise LogError(f"arrays: the column {name!r} has the shape {shape}; give one array of rows per column")
+        try:
+            made[str(name)] = pa.array(array) if not isinstance(array, pa.Array | pa.ChunkedArray) else array
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise LogError(f"arrays: the column {name!r} has values of several types ({_first_line(error)})") from None
+    sizes = {name: len(column) for name, column in made.items()}
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        raise LogError(f"arrays: the columns have different numbers of rows: {listed}")
+    return pa.table(made)
+
+
+def _listed(values: Any) -> Any:
+    """Lists stay lists: NumPy would make text of [1, "a"] without a word."""
+    import numpy as np
+
+    return values if isinstance(values, list | tuple) else np.asarray(values)
+
+
+def _of_pandas(frame: Any) -> Source:
+    import pyarrow as pa
+
+    try:
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise LogError(f"the frame has a column with values of several types ({_first_line(error)})") from None
+    return _frame(table.replace_schema_metadata(), "pandas frame")
+
+
+def _of_polars(frame: Any) -> Source:
+    frame = frame.collect() if hasattr(frame, "collect") else frame
+    return _frame(frame.to_arrow(), "Polars frame")
+
+
+def _of_arrow(source: Any) -> Source:
+    import pyarrow as pa
+
+    return _frame(source if isinstance(source, pa.Table) else pa.table(source), "Arrow table")
+
+
+def _of_pyarrow(source: Any) -> Source:
+    import pyarrow as pa
+
+    if isinstance(source, pa.RecordBatch):
+        source = pa.Table.from_batches([source])
+    if not isinstance(source, pa.Table):
+        source = source.read_all() if hasattr(source, "read_all") else source.to_table()
+    return _of_arrow(source)
+
+
+def _of_ibis(table: Any) -> Source:
+    if not hasattr(table, "columns"):
+        raise LogError(f"an Ibis {type(table).__name__} is not a table; give the table")
+    import ibis.expr.operations as ops
+
+    name = table.get_name() if isinstance(table.op(), ops.DatabaseTable) else "Ibis table"
+    in_process = table.get_backend().name == "duckdb" and not table.op().find(_reordering())
+    return Source(table, name, None, (lambda: _in_order(table, name)) if in_process else None)
+
+
+def _reordering() -> Any:
+    import ibis.expr.operations as ops
+
+    return (ops.Aggregate, ops.JoinChain, ops.Set, ops.Distinct)
+
+
+def _of_spark(frame: Any) -> Source:
+    import_or_say("pyspark", "spark")
+    import ibis
+
+    con = ibis.pyspark.connect(frame.sparkSession)
+    view = f"dualq_{id(frame):x}"
+    frame.createOrReplaceTempView(view)
+    return Source(con.table(view), "Spark frame")
+
+
+def _of_minari(data: Any) -> Source:
+    """One row per step: observation, action, reward, next observation, the flags, episode and time."""
+    import numpy as np
+    import pyarrow as pa
+
+    name = f"minari:{data.spec.dataset_id}"
+    for kind, space in (("observation", data.spec.observation_space), ("action", data.spec.action_space)):
+        if not isinstance(getattr(space, "n", None), int | np.integer) or getattr(space, "shape", ()) != ():
+            raise LogError(f"{name}: the {kind} space is {space}; it must be discrete, or give a table with bins")
+    batches = []
+    for episode in data.iterate_episodes():
+        seen, count = np.asarray(episode.observations), len(episode.rewards)
+        batches.append(
+            pa.record_batch(
+                {
+                    "state": seen[:count],
+                    "action": np.asarray(episode.actions),
+                    "reward": np.asarray(episode.rewards, float),
+                    "next_state": seen[1 : count + 1],
+                    "terminated": np.asarray(episode.terminations, bool),
+                    "truncated": np.asarray(episode.truncations, bool),
+                    "episode": np.full(count, episode.id, np.int64),
+                    "time": np.arange(count),
+                }
+            )
+        )
+    return _frame(pa.Table.from_batches(batches), name)
+
+
+_FRAMES: dict[str, Callable[[Any], Source]] = {
+    "pandas": _of_pandas,
+    "polars": _of_polars,
+    "pyarrow": _of_pyarrow,
+    "ibis": _of_ibis,
+    "pyspark": _of_spark,
+    "minari": _of_minari,
+}
+
+
+def import_or_say(module: str, extra: str) -> None:
+    """A LogError that says which extra is missing."""
+    from importlib.util import find_spec
+
+    if find_spec(module) is None:
+        raise LogError(f"this needs the package {module}; install it with: pip install 'dualq[{extra}]'")

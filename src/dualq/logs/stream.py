@@ -1,0 +1,124 @@
+"""The rows of a table in time order, a chunk at a time: a Stream (rows.py), for algorithms that read row by row.
+
+order     by time, then episode; where time begins anew with every episode (more episodes than times), by episode,
+          then time; the order of the rows themselves where there is no time
+memory    bounded: a few chunks, whatever the length of the log. Rows that already stand in order are read as they
+          stand; others the engine sorts, on disk if it must
+state     the number of rows read. It can be resumed: the engine is asked for the rows after that
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dualq.errors import LogError
+from dualq.logs.queries import Questions
+from dualq.logs.sources import reading
+from dualq.rows import RecordedState, Rows
+
+Array = np.ndarray
+
+CHUNK = 1 << 15  # rows decoded at a time: they stay in the cache
+
+
+class TableStream:
+    """The rows of a TableLog, in time order."""
+
+    def __init__(self, log: Any):
+        q: Questions = log.questions
+        if q.schema.time is None and not q.ordered:
+            raise LogError(f"{log.opened.name}: the rows of this table have no order; give a time column")
+        self.log = log
+        with reading(log.opened.name):
+            self.order = _order(q)
+        self._readers: dict[int, _Reader] = {}
+
+    def init(self, seed: int) -> RecordedState:
+        """Before the first row; a recording has no use for a seed."""
+        return RecordedState(np.zeros(1, np.int64))
+
+    def fill(self, state: RecordedState, rows: Rows) -> int:
+        """Copy the next rows; every state has a reader of its own, and a new one where it was put elsewhere."""
+        key, k = id(state.k), int(state.k[0])
+        if key not in self._readers:
+            weakref.finalize(state.k, self._readers.pop, key, None)
+        if key not in self._readers or self._readers[key].position != k:
+            self._readers[key] = _Reader(self.log, self.order, k)
+        with reading(self.log.opened.name):
+            count = self._readers[key].read(rows)
+        state.k[0] += count
+        return count
+
+
+def _order(q: Questions) -> list[str]:
+    """The columns to sort by; none, where the rows stand in order already."""
+    if q.schema.time in (None, "row"):
+        return []
+    order = [*q.e, "t"] if q.restarts() else ["t", *q.e]
+    return [] if q.ordered and q.in_order(order) else order
+
+
+class _Reader:
+    """Rows from a place on, on a connection of its own where the log can be opened again."""
+
+    def __init__(self, log: Any, order: list[str], position: int):
+        self.position = position
+        self.q = log.questions if log.opened.reopen is None else log.questions.on(log.opened.reopen().table)
+        self.states, self.actions = log.coders
+        expression = rows_in_order(self.q, order, some_dropped=log.dropped > 0)
+        self.batches = _batches(expression.limit(None, offset=position) if position else expression)
+        self.chunk, self.used = Rows.empty(0), 0
+
+    def read(self, rows: Rows) -> int:
+        """Fill the rows, as far as there are some."""
+        wanted, count = rows.s.size, 0
+        while count < wanted:
+            if self.used == self.chunk.s.size:
+                batch = next(self.batches, None)
+                if batch is None:
+                    break
+                self.chunk, self.used = self._decoded(batch), 0
+            take = min(self.chunk.s.size - self.used, wanted - count)
+            for to, column in zip(rows, self.chunk, strict=True):
+                to[count : count + take] = column[self.used : self.used + take]
+            count, self.used = count + take, self.used + take
+        self.position += count
+        return count
+
+    def _decoded(self, batch: Any) -> Rows:
+        """The labels' places."""
+        q = self.q
+        s, s_next = (self.states.find([batch[name] for name in names]) for names in (q.s, q.n))
+        a = self.actions.find([batch[name] for name in q.a])
+        ended = np.zeros(s.size, bool)
+        if "ended" in batch.schema.names:
+            ended = batch["ended"].to_numpy(zero_copy_only=False).astype(bool)
+            s_next = np.where(s_next < 0, s, s_next)  # an end without a next state: nobody reads it
+        return Rows(s, a, batch["r"].to_numpy(), s_next, ended)
+
+
+def rows_in_order(q: Questions, order: list[str], some_dropped: bool) -> Any:
+    """The rows that have a successor, sorted by the columns of `order`, or as they stand where there are none."""
+    table = q.rows()
+    known = [name for name in ("ended",) if name in table.columns]
+    if some_dropped:
+        going = table[q.n[0]].notnull()
+        for n in q.n[1:]:
+            going = going & table[n].notnull()
+        table = table.filter(going | table.ended if known else going)
+    if order:
+        table = table.order_by([table[name] for name in order])
+    return table.select(*q.s, *q.a, *q.n, "r", *known)
+
+
+def _batches(expression: Any) -> Iterator[Any]:
+    """The engine's answer as it comes; DuckDB is asked directly, which costs less than through Ibis."""
+    backend = expression.get_backend()
+    if backend.name != "duckdb":
+        return iter(expression.to_pyarrow_batches(chunk_size=CHUNK))
+    answer = backend.con.sql(backend.compile(expression))
+    return iter((getattr(answer, "to_arrow_reader", None) or answer.fetch_record_batch)(CHUNK))

@@ -1,0 +1,603 @@
+"""TableLog: a log that stays where it lies; `read_log` opens one.
+
+It answers what a Log held in arrays answers (counts, stream, coverage, starts, states, actions, ranges), and everything
+is computed by the engine that holds the table. `read_log` counts at once, so that whatever is wrong with the table is
+said there: which file, which row, which value, and what would be right.
+
+What becomes of a row
+
+    used       it has a state, an action, a finite reward and a next state, or it ended its episode
+    dropped    it has no successor: the last of an episode that was cut off or never finished, where no next_state
+               column says what followed. Not an error; counted in `dropped`
+    bad        anything else: an error, or with skip_bad=True written to a file (`quarantine`) and counted in `skipped`
+
+Sums are float64; an engine adds in the order its threads come by, so sums of one log may differ in the last digits.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dualq.errors import LogError, ModelError
+from dualq.labels import Labels
+from dualq.logs.counts import Counts, digest
+from dualq.logs.coverage import Change, Coverage, coverage_of_table, markov_test_of_table
+from dualq.logs.places import MOST, Coder, too_many
+from dualq.logs.queries import LARGEST, Condition, Questions, check_types, number
+from dualq.logs.schema import Bins, Schema, checked_bins, schema_of
+from dualq.logs.sources import FILE, NUMBER, Source, open_source, reading
+from dualq.logs.stream import TableStream
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Array = np.ndarray
+
+BATCH = 1 << 20  # groups fetched at a time
+CHECKED_ROWS = 10_000_000  # up to here a time that repeats is looked for even where nothing depends on it
+SHOW_AFTER = 2.0  # seconds without a word
+
+
+def read_log(
+    source: Any,
+    *,
+    state: Any = None,
+    action: Any = None,
+    reward: str | None = None,
+    next_state: Any = None,
+    episode: Any = None,
+    time: Any = None,
+    terminal: Any = None,
+    truncated: Any = None,
+    costs: Any = None,
+    bins: Mapping[str, Any] | None = None,
+    reward_range: tuple[float, float] | None = None,
+    cost_ranges: Mapping[str, tuple[float, float]] | None = None,
+    available: Mapping[Any, Any] | None = None,
+    skip_bad: bool = False,
+    quarantine: str | os.PathLike | None = None,
+    table: str | None = None,
+    delimiter: str | None = None,
+) -> TableLog:
+    """Read a log: which columns of a table are the state, the action, the reward, and what followed.
+
+    source        a path, a glob, a URL, an Ibis table, a pandas, Polars, Arrow or Spark frame, a dict of arrays, or a
+                  Minari data set; a table in a database as "shop.duckdb::orders" or with table="orders"
+    state, action, next_state, episode   a column, or a list of columns
+    reward, time, terminal, truncated    a column; time="row" where the order of the rows is the order of time.
+                  Columns that are not given are looked for by common names (`guessed`); False: there is none
+    costs         columns whose average a policy may be told to keep below a limit
+    bins          {column: number of quantile bins, or a list of edges} for numbers in the state or the action
+    reward_range, cost_ranges   what rewards and costs can be, if that is known; else it is what they were
+    available     {state label: action labels} that exist there, for states where not all do
+    skip_bad      set bad rows aside, in the file `quarantine`, rather than stop at the first
+    delimiter     of a CSV file, if it is none of comma, tab, semicolon and bar
+    """
+    opened = open_source(source, table, delimiter)
+    given = {
+        "state": state,
+        "action": action,
+        "reward": reward,
+        "next_state": next_state,
+        "episode": episode,
+        "time": time,
+        "terminal": terminal,
+        "truncated": truncated,
+        "costs": opened.kept.get("costs", ()) if costs is None else costs,
+    }
+    schema = schema_of(opened.name, opened.table.columns, given, opened.kept)
+    if schema.time == "row" and not opened.ordered:
+        raise LogError(f"{opened.name}: the rows of this table have no order of their own; give a time column")
+    check_types(opened.name, opened.table, schema, bins or {}, skip_bad)
+    made = checked_bins(opened.name, bins, schema, lambda c, q: _quantiles(opened, c, q))
+    if reward_range is None:
+        reward_range = opened.kept.get("reward_range")
+    questions = Questions(
+        opened.table,
+        schema,
+        made,
+        None if reward_range is None else _range(opened.name, "reward", reward_range),
+        _cost_ranges(opened, schema, cost_ranges),
+        skip_bad,
+        opened.ordered,
+    )
+    log = TableLog(opened, questions, Path(quarantine) if quarantine is not None else None)
+    _check_text(log)
+    log.counts()
+    return log if available is None else replace(log, available=_available(log, available))
+
+
+def _range(name: str, what: str, given: Any) -> tuple[float, float]:
+    try:
+        low, high = map(float, given)
+    except (TypeError, ValueError):
+        low, high = 1.0, 0.0
+    if not -np.inf < low <= high < np.inf:
+        raise LogError(
+            f"{name}: the range of {what} is {given!r}; it must be two finite numbers, the smaller one first"
+        )
+    return low, high
+
+
+def _cost_ranges(opened: Source, schema: Schema, given: Mapping[str, Any] | None) -> dict[str, tuple[float, float]]:
+    if given is None:
+        kept = opened.kept.get("cost_ranges", {})
+        given = {cost: pair for cost, pair in kept.items() if cost in schema.costs}
+    for cost in given:
+        if cost not in schema.costs:
+            known = ", ".join(schema.costs) or "none"
+            raise LogError(f"{opened.name}: a range is given for {cost!r}, which is no cost; the costs are {known}")
+    return {cost: _range(opened.name, cost, pair) for cost, pair in given.items()}
+
+
+def _quantiles(opened: Source, column: str, levels: list[float]) -> list[float]:
+    with reading(opened.name):
+        values: Any = opened.table[column].cast("float64")
+        finite = opened.table.filter(values.abs() <= LARGEST)  # pyright: ignore[reportArgumentType]
+        values = finite[column].cast("float64")
+        found = finite.aggregate(**{f"q{i}": values.quantile(q) for i, q in enumerate(levels)}).to_pyarrow()
+    edges = list(found.to_pylist()[0].values())
+    if any(edge is None for edge in edges):
+        raise LogError(f"{opened.name}: the column {column!r} has no numbers to put into bins")
+    return [float(edge) for edge in edges]
+
+
+@dataclass(frozen=True, eq=False)
+class TableLog:
+    """A log in the engine that holds it; `read_log` makes one."""
+
+    opened: Source = field(repr=False)
+    questions: Questions = field(repr=False)
+    quarantine: Path | None = None  # where bad rows go, once there are some
+    available: Array | None = field(default=None, repr=False)  # (S, A) which pairs exist, where the user said so
+
+    # ---- what was read
+
+    @property
+    def source(self) -> str:
+        """One line: where the rows come from."""
+        return self.opened.kept.get("source") or self.opened.name
+
+    @property
+    def schema(self) -> Schema:
+        """Which columns play which part."""
+        return self.questions.schema
+
+    @property
+    def guessed(self) -> Mapping[str, tuple[str, ...]]:
+        """{part: columns} that were not given, and found by their names."""
+        return self.schema.guessed
+
+    @property
+    def bins(self) -> Mapping[str, Bins]:
+        """{column: its Bins}: `log.bins["stock"].label(7.5)` is the label of a number."""
+        return self.questions.bins
+
+    @property
+    def columns(self) -> dict[str, tuple[str, ...]]:
+        """{"state": its columns, "next_state": ..., "action": ...}."""
+        return {"state": self.schema.state, "next_state": self.schema.next_state, "action": self.schema.action}
+
+    def __len__(self) -> int:
+        return self.counts().total
+
+    def __repr__(self) -> str:
+        states, actions = len(self.states), len(self.actions)
+        return f"TableLog({self.source}: {len(self):,} rows, {states:,} states, {actions:,} actions)"
+
+    # ---- counts
+
+    def counts(self) -> Counts:
+        """How often each transition occurs, and what it paid; counted once and kept."""
+        return self._counted.counts
+
+    @property
+    def states(self) -> Labels:
+        """The labels of the states, in order."""
+        return self._counted.states.labels
+
+    @property
+    def actions(self) -> Labels:
+        """The labels of the actions, in order."""
+        return self._counted.actions.labels
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """What rewards can be; where nobody said so, what they were."""
+        return self.counts().reward_range
+
+    @property
+    def range_known(self) -> bool:
+        """Whether somebody said what rewards can be."""
+        return self.counts().range_known
+
+    @property
+    def cost_ranges(self) -> Mapping[str, tuple[float, float]]:
+        """{cost: what it can be, or what it was}."""
+        return self.counts().cost_ranges
+
+    @property
+    def dropped(self) -> int:
+        """Rows that have no successor."""
+        return self._counted.dropped
+
+    @property
+    def skipped(self) -> int:
+        """Bad rows that were set aside."""
+        return self._counted.skipped
+
+    @cached_property
+    def _counted(self) -> _Counted:
+        return _count(self)
+
+    # ---- rows and episodes
+
+    def stream(self) -> TableStream:
+        """The rows in time order, a chunk at a time, in bounded memory."""
+        return TableStream(self)
+
+    @property
+    def coders(self) -> tuple[Coder, Coder]:
+        """Of the states and of the actions: from the columns of the table to places."""
+        return self._counted.states, self._counted.actions
+
+    @property
+    def has_episodes(self) -> bool:
+        """Whether the log says where episodes begin."""
+        return self.questions.can_begin
+
+    def starts(self) -> Array:
+        """(S,) how often each state is the first of an episode."""
+        return self._starts
+
+    @cached_property
+    def _starts(self) -> Array:
+        if not self.has_episodes:
+            raise LogError(f"{self.opened.name}: the log does not say where episodes begin; give episode=..., time=...")
+        q = self.questions
+        with progress(self, "looking for first states in"), reading(self.opened.name):
+            found = q.first_states().to_pyarrow()
+        places = self._counted.states.find([found[s].combine_chunks() for s in q.s])
+        return np.bincount(places[places >= 0], found["n"].to_numpy()[places >= 0], len(self.states)).astype(np.int64)
+
+    # ---- what it cannot tell
+
+    def coverage(self, level: float = 0.01) -> Coverage:
+        """What the log can tell and what it cannot: support, drift, what is missing; computed once for each level."""
+        if level not in self._coverages:
+            with progress(self, "looking for drift in"), reading(self.opened.name):
+                _check_repeats(self)
+                self._coverages[level] = coverage_of_table(self, level)
+        return self._coverages[level]
+
+    @cached_property
+    def _coverages(self) -> dict[float, Coverage]:
+        return {}
+
+    def markov_test(self, level: float = 0.01) -> Change:
+        """Does the state before help to predict the next? If so, the state misses something."""
+        with progress(self, "looking at the states before in"), reading(self.opened.name):
+            return markov_test_of_table(self, level)
+
+    def digest(self) -> str:
+        """A SHA-256 of the counts: other logs have others, and the order of the rows plays no part."""
+        return digest(self.counts())
+
+
+class _Counted:
+    """The engine's answer, in places."""
+
+    def __init__(self, log: TableLog, groups: pa.Table, skipped: int):
+        q, name = log.questions, log.opened.name
+        self.skipped = skipped
+        bins = [q.bins.get(column) for column in q.schema.state]
+        sides = [[groups[c] for c in q.s], [groups[c] for c in q.n]]
+        self.states = Coder(name, "state", q.schema.state, sides, bins)
+        bins = [q.bins.get(column) for column in q.schema.action]
+        self.actions = Coder(name, "action", q.schema.action, [[groups[c] for c in q.a]], bins)
+        s, s_next = self.states.places
+        ended = _flags(groups, "ended")
+        n = groups["n"].to_numpy()
+        kept = ended | (s_next >= 0)
+        self.dropped = int(n[~kept].sum())
+        s_next = np.where(s_next < 0, s, s_next)  # an end without a next state: nobody reads it
+        sums = [n, *(groups[f"{x}_{sum_}"].to_numpy() for x in q.numbers for sum_ in ("sum", "squares"))]
+        seen = {x: _seen(groups, x, kept) for x in q.numbers}
+        self.counts = Counts.from_groups(
+            s[kept],
+            self.actions.places[0][kept],
+            s_next[kept],
+            ended[kept],
+            [weight[kept] for weight in sums],
+            q.schema.costs,
+            states=self.states.labels,
+            actions=self.actions.labels,
+            reward_range=q.reward_range or seen["r"],
+            range_known=q.reward_range is not None,
+            cost_ranges={column: known or seen[x] for x, (column, known) in q.numbers.items() if x != "r"},
+            cost_ranges_known=frozenset(q.cost_ranges),
+        )
+
+
+def _flags(groups: pa.Table, name: str) -> Array:
+    if name not in groups.column_names:
+        return np.zeros(groups.num_rows, bool)
+    return groups[name].fill_null(False).to_numpy().astype(bool)
+
+
+def _seen(groups: pa.Table, name: str, kept: Array) -> tuple[float, float]:
+    low, high = (groups[f"{name}_{end}"].to_numpy()[kept] for end in ("low", "high"))
+    return (float(low.min()), float(high.max())) if low.size else (0.0, 0.0)
+
+
+def _count(log: TableLog) -> _Counted:
+    """One GROUP BY; a second question only where its answer shows that some row is bad."""
+    name, q = log.opened.name, log.questions
+    with progress(log, "counting"):
+        groups = _fetch(log, q.counts())
+    rejected = log.opened.rejects() if log.opened.rejects is not None else []
+    skipped = len(rejected)
+    if rejected and not q.skip_bad:
+        file, line, message, text = rejected[0]
+        raise LogError(f"{file}: line {line} is no row of the table, {text!r}: {message}; the file may be cut off")
+    if groups.num_rows == 0 and not q.skip_bad:
+        raise LogError(f"{name}: there are no rows")
+    if not q.skip_bad and _some_bad(groups, q):
+        _stop_at_the_first(log)
+    if _repeats(log, int(np.sum(groups["n"].to_numpy()))):
+        log = replace(log, questions=replace(q, repeats=True))
+        if not q.skip_bad:
+            _stop_at_the_first(log)
+        groups = _fetch(log, log.questions.counts())
+    if q.skip_bad:
+        skipped += _set_aside(log, rejected)
+        if groups.num_rows == 0:
+            raise LogError(f"{name}: no row is left; all {skipped:,} are bad, see {_quarantine(log)}")
+    counted = _Counted(log, groups, skipped)
+    if counted.counts.total == 0:
+        few = f"{counted.dropped:,} rows have no successor"
+        advice = "is every row an episode of its own? Check episode=... and time=..., or give next_state=..."
+        raise LogError(f"{name}: {few}; {advice}")
+    return counted
+
+
+def _fetch(log: TableLog, expression: Any) -> pa.Table:
+    """The groups, a batch at a time, stopping when there are too many states."""
+    import pyarrow as pa
+
+    q, found, fetched, next_look = log.questions, [], 0, 2 * MOST
+    with reading(log.opened.name):
+        reader = expression.to_pyarrow_batches(chunk_size=BATCH)
+        for batch in reader:
+            found.append(batch)
+            fetched += batch.num_rows
+            if fetched > next_look:
+                states = pa.Table.from_batches(found).select(q.s).group_by(q.s).aggregate([]).num_rows
+                if states > MOST:
+                    raise LogError(too_many(log.opened.name, q.schema.state, states))
+                next_look = 2 * fetched
+        return pa.Table.from_batches(found) if found else reader.schema.empty_table()
+
+
+def _some_bad(groups: pa.Table, q: Questions) -> bool:
+    """Whether some row is bad, by the sums alone."""
+    keys = [*q.s, *q.a, *(["ended"] if "ended" in groups.column_names else [])]
+    if any(groups[key].null_count for key in keys):
+        return True
+    n = groups["n"].to_numpy()
+    for name, (_, known) in q.numbers.items():
+        if (groups[f"{name}_known"].to_numpy() != n).any() or not np.isfinite(groups[f"{name}_sum"].to_numpy()).all():
+            return True
+        if known is not None:
+            low, high = _seen(groups, name, np.ones(n.size, bool))
+            if low < known[0] or high > known[1]:
+                return True
+    for column in ("t_known", *(f"{e}_known" for e in q.e)):
+        if column in groups.column_names and (groups[column].to_numpy() != n).any():
+            return True
+    if "t_again" in groups.column_names and groups["t_again"].to_numpy().any():
+        return True
+    if q.schema.next_state:
+        missing = np.zeros(n.size, bool)
+        for column in q.n:
+            missing |= groups[column].is_null().to_numpy()
+        return bool((missing & ~_flags(groups, "ended")).any())
+    return False
+
+
+def _repeats(log: TableLog, rows: int, at_once: bool = True) -> bool:
+    """Whether some time repeats in a log that has next states; looked for at once unless the log is long."""
+    q = log.questions
+    if not (q.schema.next_state and q.schema.episode and q.schema.time not in (None, "row")):
+        return False
+    if at_once != (rows <= CHECKED_ROWS):
+        return False
+    with reading(log.opened.name):
+        return bool(q.repeated().to_pyarrow().as_py())
+
+
+def _check_repeats(log: TableLog) -> None:
+    """A LogError where some time repeats in a long log with next states: its counts were made without looking."""
+    if _repeats(log, len(log), at_once=False):
+        _stop_at_the_first(replace(log, questions=replace(log.questions, repeats=True)))
+
+
+# ---- bad rows
+
+
+def _stop_at_the_first(log: TableLog) -> None:
+    """Raise a LogError that names the first bad row, if there is one."""
+    table, conditions = _bad(log)
+    order = [c for c in (FILE, NUMBER) if c in table.columns] or [
+        f"raw{list(log.schema.columns).index(c)}" for c in (*log.schema.episode, log.schema.time) if c
+    ]
+    with reading(log.opened.name):
+        rows = (table.order_by(order) if order else table).limit(1).to_pyarrow().to_pylist()
+    if rows:
+        advice = "correct it, or set bad rows aside with skip_bad=True (--skip-bad)"
+        raise LogError(f"{_where(log, rows[0])}: {_wrong(log, rows[0], conditions)}; {advice}")
+    if not all(np.isfinite(_sums(log))):
+        raise LogError(f"{log.opened.name}: the rewards or costs are too large to be added up; use a larger unit")
+
+
+def _sums(log: TableLog) -> list[float]:
+    table = log.questions.columns()
+    sums = table.aggregate(**{x: table[x].abs().sum() for x in log.questions.numbers}).to_pyarrow().to_pylist()
+    return [float(x) if x is not None else 0.0 for x in sums[0].values()]
+
+
+def _bad(log: TableLog) -> tuple[Any, list[Condition]]:
+    with reading(log.opened.name):
+        table = log.opened.numbered() if log.opened.numbered is not None else log.opened.table
+        asked = log.questions.on(table)
+        return asked.bad_rows(), asked.conditions(asked.followed(raw=True))
+
+
+def _where(log: TableLog, row: Mapping[str, Any]) -> str:
+    if NUMBER in row:
+        file = os.path.basename(row[FILE]) if log.opened.first == 1 else row[FILE]
+        line = f" (line {row[NUMBER] + 1})" if log.opened.header else ""
+        start = " (counted from 0)" if log.opened.first == 0 else ""
+        return f"{file}: row {row[NUMBER]}{line}{start}"
+    columns = list(log.schema.columns)
+    named = [(c, row[f"raw{columns.index(c)}"]) for c in (*log.schema.episode, log.schema.time) if c]
+    known = ", ".join(f"{c} = {_shown(value)}" for c, value in named or list(zip(columns, _raw(row), strict=True)))
+    return f"{log.opened.name}: the row with {known}"
+
+
+def _raw(row: Mapping[str, Any]) -> list[Any]:
+    return [row[name] for name in row if name.startswith("raw")]
+
+
+def _wrong(log: TableLog, row: Mapping[str, Any], conditions: list[Condition]) -> str:
+    columns, condition = list(log.schema.columns), conditions[row["reason"]]
+    values = " and ".join(f"{c} is {_shown(row[f'raw{columns.index(c)}'])}" for c in condition.columns)
+    return f"{values}{' in more rows than one' if condition.kind == 'repeat' else ''}; {condition.right}"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "missing"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return repr(value) if isinstance(value, str | int | bool) else str(value)
+
+
+def _quarantine(log: TableLog) -> Path:
+    """Where bad rows go; a name that no glob for logs would take up again."""
+    return log.quarantine or Path(f"{Path(log.opened.name.replace('::', '.').replace('/', '_')).name}.bad")
+
+
+def _set_aside(log: TableLog, rejected: list[tuple[str, int, str, str]]) -> int:
+    """Write the bad rows to the quarantine, as CSV with file, row and reason; how many there are."""
+    import csv
+    import io
+
+    from dualq.files import write_whole
+
+    table, conditions = _bad(log)
+    order = [c for c in (FILE, NUMBER) if c in table.columns]
+    text, count = io.StringIO(), 0
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["file", "row", "reason", *log.schema.columns])
+    with reading(log.opened.name):
+        for batch in (table.order_by(order) if order else table).to_pyarrow_batches(chunk_size=BATCH):
+            for row in batch.to_pylist():
+                where = [os.path.basename(row.get(FILE, log.opened.name)), row.get(NUMBER, "")]
+                writer.writerow([*where, _wrong(log, row, conditions), *_raw(row)])
+                count += 1
+    for file, line, message, line_text in rejected:
+        writer.writerow([file, f"line {line}", message, line_text])
+    if count or rejected:
+        write_whole(_quarantine(log), text.getvalue().encode())
+    return count
+
+
+def _check_text(log: TableLog) -> None:
+    """A reward or a cost that is text: an error that shows one, unless such rows are to be skipped."""
+    types, name = log.opened.table.schema(), log.opened.name
+    for part, column in (("reward", log.schema.reward), *(("cost", c) for c in log.schema.costs)):
+        if not types[column].is_string() or log.questions.skip_bad:
+            continue
+        with reading(name):
+            numbered = log.opened.numbered
+            table = numbered() if numbered is not None else log.opened.table
+            wrong = table.filter(table[column].notnull() & number(table[column]).isnull())
+            order = [c for c in (FILE, NUMBER) if c in wrong.columns]
+            rows = (wrong.order_by(order) if order else wrong).select(column, *order).limit(1).to_pyarrow().to_pylist()
+            if not rows and not table.limit(1).count().to_pyarrow().as_py():
+                raise LogError(f"{name}: there are no rows")
+        if rows and NUMBER in rows[0]:
+            first = f": row {rows[0][NUMBER]} has {rows[0][column]!r}"
+        else:
+            first = f": one row has {rows[0][column]!r}" if rows else ", although all of it could be read as numbers"
+        advice = "it must hold numbers; correct it, or set such rows aside with skip_bad=True (--skip-bad)"
+        raise LogError(f"{name}: the {part} column {column!r} is text{first}; {advice}")
+
+
+# ---- small things
+
+
+def _available(log: TableLog, given: Mapping[Any, Any]) -> Array:
+    """(S, A) which actions exist where: those listed; all, in states that are not."""
+    counts = log.counts()
+    mask = np.ones(counts.shape, bool)
+    for state, actions in given.items():
+        try:
+            s = log.states.index(state)
+            places = [log.actions.index(action) for action in actions]
+        except ModelError as error:
+            raise LogError(f"available: {error}") from None
+        mask[s] = False
+        mask[s, places] = True
+    seen = np.argwhere((counts.visits > 0) & ~mask)
+    if seen.size:
+        s, a = map(int, seen[0])
+        where = f"{log.states.describe(s)}, {log.actions.describe(a)}"
+        raise LogError(f"available: the log has {counts.visits[s, a]:,} rows with {where}, which is not listed there")
+    return mask
+
+
+@contextmanager
+def progress(log: TableLog, doing: str) -> Iterator[None]:
+    """A word on standard error, where that is a terminal, once something has taken two seconds."""
+    import sys
+    import threading
+
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    console, done = Console(stderr=True), threading.Event()
+
+    def show() -> None:
+        if done.wait(SHOW_AFTER):
+            return
+        with console.status(f"{doing} {log.opened.name} ...") as status:
+            while not done.wait(0.5):
+                share = _share(log)
+                if share > 0.0:
+                    status.update(f"{doing} {log.opened.name}: {share:.0f}%")
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _share(log: TableLog) -> float:
+    """How much of the running query DuckDB has done, in percent; 0 where nobody knows."""
+    con: Any = getattr(log.opened.table.get_backend(), "con", None)
+    return float(con.query_progress()) if hasattr(con, "query_progress") else 0.0
