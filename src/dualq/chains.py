@@ -228,6 +228,8 @@ def _bicgstab(ptr, idx, C, b, x, reduction, max_sweeps):
             x[i] += step * p[i] + omega * r[i]
             r[i] -= omega * q[i]
             norm = max(norm, abs(r[i]))
+        if not abs(step) + abs(omega) < np.inf:  # a breakdown: max would let its NaN pass
+            return False
         if norm <= target:
             return True
         if not norm < np.inf:
