@@ -1,7 +1,7 @@
 """Plots of tidy tables: median lines and quartile bands over a logarithmic axis, readable in black and white.
 
 A curve is told from the others by its dashes, by the shape of its points and by how dark it is, and its colour says
-nothing that these do not. Altair and vl-convert (the extra `plots`) are loaded when something is drawn.
+nothing that these do not. Altair and vl-convert are loaded when something is drawn.
 """
 
 from __future__ import annotations
