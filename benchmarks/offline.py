@@ -5,8 +5,15 @@ evaluated exactly in the model that the log came from. All methods see the same 
 where the log never was, all of them act as the log does over all states (the true model has states that a short log
 does not). What was promised is compared with what is true at the first states of the log's episodes.
 
-The strength of the default was set on the logs of seeds 100 to 159. What is published is of seeds 0 to 19, which were
-looked at once before, in an earlier version of the method that walked with another sampler.
+The strength of the penalty was set on the logs of seeds 100 to 159; the threshold from which a pair stands out was set
+earlier, on seeds 0 to 19 walked by another sampler, and left. What is published is of seeds 0 to 19. Policies were not
+changed after they were seen; the printed error was, once (it had held for 12, 15, 16 of 20 logs of ICU-Sepsis).
+
+Two limits, measured on logs of seeds 100 and on. With 10,000 rows of ICU-Sepsis, choosing in every state by the logged
+rows and the *true* values of the behaviour earns .7346 ± .0005 (40 logs). With 1,000 rows most states were left once or
+twice, so that logged actions alone leave what the log happened to do: of 100 logs cloning falls below .720 in 10, the
+careful policy in 9. Only actions never logged in a state, taken as often as over all states, would prevent it (0 of
+100), at the price of the gain.
 """
 
 import os
