@@ -1,9 +1,20 @@
 """Learning from thin logs: the true value of what was learned, and what was promised, beside other ways to learn.
 
-Every log is simulated here: episodes of a known model's behaviour, restarted where nothing more can be paid and at a
-limit of steps. Every policy is evaluated exactly in the model that the log came from. All methods see the same logs,
-and choose among logged actions; where the log never was, all of them act as the log does over all states (the true
-model has states that a short log does not). Promises are measured at the first states of the log's episodes.
+Every log is simulated: one walk of a known model's behaviour, begun anew where an episode ends. Every policy is
+evaluated exactly in the model that the log came from. All methods see the same logs, and choose among logged actions;
+where the log never was, all of them act as the log does over all states (the true model has states that a short log
+does not). What was promised is compared with what is true at the first states of the log's episodes.
+
+The strength of the penalty was set on the logs of seeds 100 to 159; the threshold from which a pair stands out was set
+earlier, on seeds 0 to 19 walked by another sampler, and left. What is published is of seeds 0 to 19. Policies were not
+changed after they were seen; the printed error was, once (on ICU-Sepsis it had held for 12, 15, 16 of 20 logs, for 16,
+17, 17 then), and after that the start at which it is compared with the truth (17, 17, 18).
+
+Two limits, measured on logs of seeds 100 and on. With 10,000 rows of ICU-Sepsis, choosing in every state by the logged
+rows and the *true* values of the behaviour earns .7346 ± .0005 (40 logs). With 1,000 rows most states were left once or
+twice, so that logged actions alone leave what the log happened to do: of 100 logs cloning falls below .720 in 10, the
+careful policy in 9. Only actions never logged in a state, taken as often as over all states, would prevent it (0 of
+100), at the price of the gain.
 """
 
 import os
@@ -17,7 +28,6 @@ from functools import partial
 
 import numpy as np
 from common import markdown, publish
-from numba import njit
 
 from dualq import MDP, Policy, problems, solve
 from dualq.algorithms.pessimism import careful_model
@@ -29,64 +39,36 @@ DISCOUNT = 0.99
 # ---- logs
 
 
-@njit
-def _draw(cumulated):
-    return min(np.searchsorted(cumulated, np.random.random(), side="right"), cumulated.size - 1)  # noqa: NPY002
-
-
-@njit
-def _episodes(indptr, indices, cumulated, paid, behaviour, start, over, limit, rows, seed):
-    np.random.seed(seed)  # noqa: NPY002  Numba's own generator
-    s_, a_, s_next = np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int64)
-    r_, ended, first = np.empty(rows), np.zeros(rows, np.bool_), np.zeros(rows, np.bool_)
-    s, steps = _draw(start), 0
-    for i in range(rows):
-        first[i] = steps == 0
-        a = _draw(behaviour[s])
-        pair = s * behaviour.shape[1] + a
-        j = indptr[pair] + _draw(cumulated[indptr[pair] : indptr[pair + 1]])
-        s_[i], a_[i], r_[i], s_next[i], ended[i] = s, a, paid[j], indices[j], over[indices[j]]
-        s, steps = indices[j], steps + 1
-        if ended[i] or steps == limit:
-            s, steps = _draw(start), 0
-    return s_, a_, r_, s_next, ended, first
-
-
 class Problem:
-    """A simulator whose logs are episodes."""
+    """A simulator, what is best in it, and what its behaviour is worth."""
 
-    def __init__(self, simulator, limit):
-        mdp = self.mdp = simulator.mdp
-        self.start, self.limit = np.asarray(simulator.start), limit
-        P = mdp.transitions
-        row_of = np.repeat(np.arange(P.shape[0]), np.diff(P.indptr))
-        sums = np.concatenate([[0.0], np.cumsum(P.data)])
-        cumulated = sums[1:] - sums[P.indptr[row_of]]
-        low, high = simulator.reward_low, simulator.reward_high
-        assert low is None or np.array_equal(low, high), "rewards that are random given s' are not drawn here"
-        paid = mdp.rewards.ravel()[row_of] if low is None else low
-        # Nothing more is paid: absorbing for nothing, or on the way there (ICU-Sepsis ends at death and survival).
-        dead = mdp.absorbing & (mdp.rewards == 0.0).all(axis=1)
-        lost = (mdp.transitions @ dead).reshape(mdp.rewards.shape).min(axis=1) > 1.0 - 1e-12
-        over = dead | (lost & (mdp.rewards == 0.0).all(axis=1))
-        chances = np.cumsum(simulator.behaviour.matrix, axis=1), np.cumsum(self.start)
-        self.tables = P.indptr.astype(np.int64), P.indices.astype(np.int64), cumulated, paid, *chances, over, limit
+    def __init__(self, simulator):
+        # Who has died or survived has nothing left to decide: the episode ends there (ICU-Sepsis ends a row later).
+        mdp, ends = simulator.mdp, simulator.ends
+        leads_to_end = (mdp.transitions @ ends).reshape(mdp.rewards.shape).min(axis=1) > 1.0 - 1e-12
+        self.over = ends | (leads_to_end & (mdp.rewards == 0.0).all(axis=1))
+        self.simulator, self.mdp, self.start = simulator, mdp, np.asarray(simulator.start)
+        self.longer = 1.5 if (self.over & ~ends).any() else 1.0
         self.best = float(self.start @ solve(mdp).V)
         self.logged = float(self.start @ simulator.behaviour.value(mdp))
 
     def log(self, rows, seed):
-        """Counts, and how often each state began an episode."""
-        s, a, r, s_next, ended, first = _episodes(*self.tables, rows, seed)
+        """Counts of so many rows, and how often each state began an episode (always the first row)."""
+        drawn = self.simulator.record(int(self.longer * rows), seed).rows
+        first = np.concatenate([[True], drawn.ended[:-1]])
+        used = np.flatnonzero(~self.over[drawn.s])[:rows]
+        assert used.size == rows
+        s, a, r, s_next = (column[used] for column in (drawn.s, drawn.a, drawn.r, drawn.s_next))
         S, A = self.mdp.rewards.shape
-        counts = Counts.from_arrays(s, a, r, s_next, ended, states=S, actions=A)
-        return counts, np.bincount(s[first], minlength=S) / first.sum()
+        starts = np.bincount(s[first[used]], minlength=S) / first[used].sum()
+        return Counts.from_arrays(s, a, r, s_next, self.over[s_next], states=S, actions=A), starts
 
     def value(self, counts, matrix):
-        """The true value; where the log never was, as it does over all states."""
+        """The true value of every state; where the log never was, as it does over all states."""
         visits = counts.visits
         habit = visits.sum(axis=0) / visits.sum()
         matrix = np.where(visits.any(axis=1)[:, None], matrix[: visits.shape[0]], habit)
-        return float(self.start @ Policy(matrix).value(self.mdp))
+        return Policy(matrix).value(self.mdp)
 
 
 # ---- ways to learn: counts, start -> (policy, what it promises)
@@ -94,8 +76,7 @@ class Problem:
 
 def careful(counts, start, pessimism=None, pooling=1.0):
     fit = careful_model(counts, DISCOUNT, start, pessimism, pooling=pooling)
-    assert np.isfinite(fit.expected.value)
-    return fit.policy.matrix, fit.expected.value
+    return fit.policy.matrix, fit.expected.value, fit.expected.error
 
 
 def plug_in(counts, start):
@@ -162,12 +143,17 @@ def progress(text):
 
 
 def measured(problem, logs, method):
-    """(true values, promises, mean CPU seconds) over logs."""
+    """Over logs: true values; what was promised less what is true at the same start; its error; mean CPU seconds."""
     begun = time.process_time()
     answers = [method(*log) for log in logs]
     seconds = (time.process_time() - begun) / len(logs)
-    values = np.array([problem.value(log[0], policy) for log, (policy, _) in zip(logs, answers, strict=True)])
-    return values, np.array([promise for _, promise in answers]), seconds
+    V = [problem.value(log[0], policy) for log, (policy, *_) in zip(logs, answers, strict=True)]
+    true_there = np.array([log[1] @ v for log, v in zip(logs, V, strict=True)])
+    over = np.array([promise for _, promise, *_ in answers]) - true_there
+    errors = np.array([error[0] if error else np.nan for _, _, *error in answers])
+    held = np.abs(over) <= 2.0 * errors + 1e-6 * np.abs(true_there)
+    error = "" if np.isnan(errors).any() else f"{errors.mean():.4f} ({held.sum()})"
+    return np.array([problem.start @ v for v in V]), over, error, seconds
 
 
 def with_error(values):
@@ -175,30 +161,38 @@ def with_error(values):
 
 
 def sepsis(seeds):
-    problem = Problem(problems.icu_sepsis(DISCOUNT), 10**9)
+    problem = Problem(problems.icu_sepsis(DISCOUNT))
     floor = problem.logged - 0.002
     table = []
     for rows in (1_000, 10_000, 100_000):
         logs = [problem.log(rows, seed) for seed in range(seeds)]
         for name, method in METHODS.items():
             progress(f"sepsis, {rows} rows, {name}")
-            values, promises, seconds = measured(problem, logs, method)
+            values, over, error, seconds = measured(problem, logs, method)
             below = f"{values.min():.4f} ({(values < floor).sum()} of {seeds})"
-            table.append([f"{rows:,}", name, with_error(values), below, with_error(promises), f"{seconds:.2f}"])
-    header = ["rows", "method", "true value", f"worst (logs below {floor:.3f})", "promised", "CPU s"]
+            table.append([f"{rows:,}", name, with_error(values), below, f"{over.mean():+.4f}", error, f"{seconds:.2f}"])
+    header = [
+        "rows",
+        "method",
+        "true value",
+        f"worst (logs below {floor:.3f})",
+        "promised too much",
+        "its error (logs within 2)",
+        "CPU s",
+    ]
     note = (
         f"Optimum {problem.best:.4f}, the logged expert {problem.logged:.4f}; {seeds} simulated logs, "
-        "mean ± standard error. Asked for: .722, .735, .757."
+        "mean ± standard error. Asked for: .722, .735, .757, and no log below."
     )
     publish("Learning from thin logs: ICU-Sepsis, discount .99", markdown(header, table) + "\n\n" + note)
 
 
 TABLES = {
-    "FrozenLake 8 × 8": lambda: Problem(problems.gym("FrozenLake8x8-v1", DISCOUNT), 200),
-    "Taxi": lambda: Problem(problems.gym("Taxi-v4", DISCOUNT), 200),
-    "Garnet 100 × 4, 5 successors": lambda: Problem(problems.garnet(100, 4, 5, discount=DISCOUNT, seed=0), 10**9),
-    "CliffWalking": lambda: Problem(problems.gym("CliffWalking-v1", DISCOUNT), 200),
-    "FrozenLake 4 × 4": lambda: Problem(problems.gym("FrozenLake-v1", DISCOUNT), 100),
+    "FrozenLake 8 × 8": lambda: Problem(problems.gym("FrozenLake8x8-v1", DISCOUNT)),
+    "Taxi": lambda: Problem(problems.gym("Taxi-v4", DISCOUNT)),
+    "Garnet 100 × 4, 5 successors": lambda: Problem(problems.garnet(100, 4, 5, discount=DISCOUNT, seed=0)),
+    "CliffWalking": lambda: Problem(problems.gym("CliffWalking-v1", DISCOUNT)),
+    "FrozenLake 4 × 4": lambda: Problem(problems.gym("FrozenLake-v1", DISCOUNT)),
 }
 
 
@@ -209,8 +203,8 @@ def covered(seeds):
         for rows in (1_000, 3_000, 10_000, 30_000, 100_000):
             progress(f"{name}, {rows} rows")
             logs = [problem.log(rows, seed) for seed in range(seeds)]
-            ours, promises, _ = measured(problem, logs, careful)
-            plain, plain_promises, _ = measured(problem, logs, plug_in)
+            ours, over, error, _ = measured(problem, logs, careful)
+            plain, plain_over, *_ = measured(problem, logs, plug_in)
             loss, plain_loss = problem.best - ours.mean(), problem.best - plain.mean()
             allowed = 1.05 * plain_loss + 0.002 * abs(problem.best)
             paired = (plain - ours).std(ddof=1) / np.sqrt(seeds)
@@ -222,11 +216,22 @@ def covered(seeds):
                     f"{plain_loss:.4f}",
                     f"{loss - plain_loss:+.4f} ± {paired:.4f}",
                     f"{allowed:.4f}" + ("" if loss <= allowed else " **missed**"),
-                    f"{promises.mean():.3f} / {ours.mean():.3f}",
-                    f"{plain_promises.mean():.3f} / {plain.mean():.3f}",
+                    f"{over.mean():+.3f}",
+                    error,
+                    f"{plain_over.mean():+.3f}",
                 ]
             )
-    header = ["problem", "rows", "loss", "plug-in's", "difference", "allowed", "promised / true", "plug-in's"]
+    header = [
+        "problem",
+        "rows",
+        "loss",
+        "plug-in's",
+        "difference",
+        "allowed",
+        "promised too much",
+        "its error (logs within 2)",
+        "plug-in's",
+    ]
     note = (
         f"Optimal value less the learned policy's true value, mean of {seeds} simulated logs of a uniform behaviour; "
         "the difference with its standard error. Allowed: 1.05 of the plug-in's loss and .002 of the optimal value. "
@@ -237,8 +242,8 @@ def covered(seeds):
 
 def ablation(seeds):
     cases = [
-        ("ICU-Sepsis 10,000", Problem(problems.icu_sepsis(DISCOUNT), 10**9), 10_000),
-        ("ICU-Sepsis 100,000", Problem(problems.icu_sepsis(DISCOUNT), 10**9), 100_000),
+        ("ICU-Sepsis 10,000", Problem(problems.icu_sepsis(DISCOUNT)), 10_000),
+        ("ICU-Sepsis 100,000", Problem(problems.icu_sepsis(DISCOUNT)), 100_000),
         ("FrozenLake 8 × 8 100,000", TABLES["FrozenLake 8 × 8"](), 100_000),
         ("Garnet 1,000", TABLES["Garnet 100 × 4, 5 successors"](), 1_000),
     ]
@@ -248,12 +253,14 @@ def ablation(seeds):
         column = []
         for setting, method in {"0, the plug-in": plug_in, **ABLATION}.items():
             progress(f"ablation, {name}, {setting}")
-            values, promises, _ = measured(problem, logs, method)
-            column.append(f"{with_error(values)}; {promises.mean():.3f}")
+            values, over, *_ = measured(problem, logs, method)
+            column.append(f"{with_error(values)}; {over.mean():+.3f}")
         columns.append(column)
     table = [[setting, *cells] for setting, *cells in zip(["0, the plug-in", *ABLATION], *columns, strict=True)]
     header = ["pessimism", *(name for name, *_ in cases)]
-    note = f"True value, mean ± standard error of {seeds} simulated logs; after the semicolon what was promised."
+    note = (
+        f"True value, mean ± standard error of {seeds} simulated logs; after the semicolon what was promised too much."
+    )
     publish("How much pessimism", markdown(header, table) + "\n\n" + note)
 
 

@@ -157,7 +157,9 @@ def test_it_promises_no_more_than_the_plug_in(log, discount, strength):
     careful = careful_model(counts, discount, pessimism=strength)
     assert (careful.penalty >= 0.0).all()
     assert (careful.V <= solve(counts.mdp(discount)).V + 1e-6).all()
-    assert careful.careful <= careful.expected.value + 1e-6
+    assert careful.careful <= careful.claimed + 1e-6
+    between = sorted([careful.logged.value, careful.claimed])
+    assert between[0] - 1e-9 <= careful.expected.value <= between[1] + 1e-9
     # The policy is optimal in the model that is reported, and takes logged actions only.
     assert careful.policy.value(careful.mdp) == pytest.approx(solve(careful.mdp).V, abs=1e-5)
     S = counts.shape[0]
@@ -173,7 +175,8 @@ def test_names_of_states_and_actions_do_not_matter(log, random):
     one, other = (careful_model(counted(r, S, A), 0.9) for r in (rows, moved))
     assert other.V[to_s] == pytest.approx(one.V[:S], abs=1e-5)
     assert other.penalty[np.ix_(to_s, to_a)] == pytest.approx(one.penalty[:S], abs=1e-5)
-    assert other.expected.value == pytest.approx(one.expected.value, abs=1e-4)
+    assert other.claimed == pytest.approx(one.claimed, abs=1e-4)
+    assert other.logged.value == pytest.approx(one.logged.value, abs=1e-6)
 
 
 @settings(max_examples=40, deadline=None)
@@ -207,6 +210,8 @@ def test_a_log_that_always_does_the_same_is_taken_at_its_word():
     assert careful.penalty == pytest.approx(0.0, abs=1e-9)
     assert pytest.approx(plain.V, abs=1e-4) == careful.V
     assert np.array_equal(careful.policy.matrix, plain.primal_policy.matrix)
+    assert careful.kept == pytest.approx(1.0)  # what one half chose for, the other finds to the last digit
+    assert careful.expected.value == pytest.approx(careful.claimed)
     assert careful.expected.error == pytest.approx(0.0, abs=1e-6)
 
 
@@ -283,9 +288,42 @@ def test_many_equal_actions_are_not_mistaken_for_good_ones():
         s, a = np.repeat(np.arange(20), 100), np.tile(np.repeat(np.arange(20), 5), 20)
         r = rng.integers(0, 2, s.size).astype(float)
         counts = Counts.from_arrays(s, a, r, s, states=20, actions=20)
-        plain, careful = (careful_model(counts, 0.0, pessimism=p).expected.value for p in (0, None))
+        plain, careful = (careful_model(counts, 0.0, pessimism=p).claimed for p in (0, None))
         assert plain - 0.5 > 0.3
         assert abs(careful - 0.5) < 0.5 * (plain - 0.5)
+
+
+def test_the_expected_value_is_honest_where_choices_are_luck():
+    """Eight actions pay 1 with chances between .4 and .6, four rows each, in thirty states. The best by the plug-in is
+    mostly lucky, and its claim is off by .3. What is expected lies within 2 standard errors of the truth in at least 30
+    of 40 logs (measured on 200 other logs: 98.5%), and is off by less than .06 on average (measured: .037, for 40 logs
+    with a standard error of .005): false alarms are rarer than 1 in 10,000."""
+    rng, hits, errors, claims = np.random.default_rng(8), 0, [], []
+    s, a = np.repeat(np.arange(30), 32), np.tile(np.repeat(np.arange(8), 4), 30)
+    for _ in range(40):
+        chance = rng.uniform(0.4, 0.6, (30, 8))
+        r = (rng.random(s.size) < chance[s, a]).astype(float)
+        fit = careful_model(Counts.from_arrays(s, a, r, s, states=30, actions=8), 0.0, pessimism=0)
+        truth = float((fit.policy.matrix * chance).sum(axis=1).mean())
+        hits += abs(fit.expected.value - truth) <= 2.0 * fit.expected.error
+        errors.append(fit.expected.value - truth)
+        claims.append(fit.claimed - truth)
+    assert np.mean(claims) > 0.25
+    assert abs(np.mean(errors)) < 0.06
+    assert hits >= 30
+
+
+@settings(max_examples=40, deadline=None)
+@given(logs(), st.integers(0, 10**6))
+def test_halves_are_the_log(log, seed):
+    counts = counted(*log)
+    one, other = pessimism._halves(counts, np.random.default_rng(seed))
+    assert one.total + other.total == counts.total
+    both = one.merge(other)
+    for column in ("s", "a", "s_next", "ended", "n"):
+        assert np.array_equal(getattr(both, column), getattr(counts, column))
+    assert both.reward_sum == pytest.approx(counts.reward_sum, abs=1e-9)
+    assert both.reward_square_sum == pytest.approx(counts.reward_square_sum, abs=1e-9)
 
 
 def test_the_edge_of_the_cliff_is_walked_when_it_is_known():

@@ -193,3 +193,26 @@ def test_frozen_lake_moves_as_its_table_says(limit):
     # Every action is taken a quarter of the time.
     taken = np.bincount(rows.a, minlength=4)
     assert chi2.sf(((taken - 5000.0) ** 2 / 5000.0).sum(), 3) > FALSE_ALARM
+
+
+def test_a_played_log_is_what_the_environment_did():
+    # The naive way: a plain loop over the environment with the actions of the log.
+    import gymnasium
+
+    log = dualq.play(gymnasium.make("FrozenLake-v1", is_slippery=True, max_episode_steps=7), 300, seed=3)
+    env = gymnasium.make("FrozenLake-v1", is_slippery=True, max_episode_steps=7)
+    s, _ = env.reset(seed=3)
+    episode, seen = 0, []
+    for a in log.action.tolist():
+        s_next, r, terminated, truncated, _ = env.step(a)
+        seen.append((s, a, r, s_next, terminated, episode))
+        s = s_next
+        if terminated or truncated:
+            s, _ = env.reset()
+            episode += 1
+    columns = (log.state, log.action, log.reward, log.next_state, log.ended, log.episode)
+    assert [tuple(row) for row in zip(*(c.tolist() for c in columns), strict=True)] == seen
+    assert episode > 20
+    assert 0 < log.ended.sum() < episode  # some episodes ended, some were cut off
+    fit = dualq.learn(log, discount=0.9)
+    assert fit.start[0] == 1.0  # every episode begins in the corner

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from dualq.saddle.gaps import duality_gap, pseudo_gap
     from dualq.simulator import Simulator, settling, wandering
     from dualq.solution import Solution
+    from dualq.streams import play
     from dualq.training import train
 
 _MODULES = {
@@ -67,6 +68,7 @@ _HOME = {
     "learn": "dualq.learning",
     "linear": "dualq.algorithms.q_learning",
     "load": "dualq.fit",
+    "play": "dualq.streams",
     "pseudo_gap": "dualq.saddle.gaps",
     "read_log": "dualq.logs.tables",
     "settling": "dualq.simulator",
@@ -105,6 +107,7 @@ __all__ = [
     "linear",
     "load",
     "models",
+    "play",
     "problems",
     "pseudo_gap",
     "read_log",

@@ -21,6 +21,7 @@ from dualq.errors import CheckpointError, LogError, ModelError
 from dualq.kernels import advance, below, generator_state, kernel, uniform
 from dualq.labels import Labels
 from dualq.logs.counts import Counts
+from dualq.logs.log import Log
 from dualq.policy import Policy
 from dualq.rows import WALK_STREAM, Recorded, RecordedState, Rows, Stream
 from dualq.simulator import Simulated, Simulator
@@ -40,6 +41,7 @@ __all__ = [
     "UniformState",
     "WalkState",
     "behaviour_weight",
+    "play",
 ]
 
 Array = np.ndarray
@@ -178,6 +180,16 @@ class Played:
             known = f"a whole number from {labels[0]} to {labels[len(labels) - 1]}"
             raise LogError(f"step {k}: {name} is {number!r}; it must be {known}")
         return place
+
+
+def play(env: Any, steps: int, behaviour: Callable[[int], int] | Policy | str = "uniform", seed: int = 0) -> Log:
+    """A Log of a Gymnasium environment with discrete spaces, played for some steps; its episodes are numbered."""
+    stream, rows, episode = Played(env, behaviour), Rows.empty(int(steps)), np.zeros(int(steps), np.int64)
+    state = stream.init(seed)
+    for i in range(int(steps)):
+        episode[i] = episode[i - 1] + (state.s[0] < 0) if i else 0
+        stream.fill(state, Rows(*(column[i : i + 1] for column in rows)))
+    return Log.from_rows(rows, stream.states, stream.actions, source=f"{env}, played", episode=episode)
 
 
 def _discrete(env: Any, kind: str, name: str) -> Labels:

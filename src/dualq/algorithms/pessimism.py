@@ -28,15 +28,25 @@ Update    V -> pooling, penalty -> model (P~, R~ - penalty) -> its optimal V, un
           in the first rounds. The model of the last round is an ordinary MDP: its saddle point is what is reported.
 Policy    optimal in that model. Where actions tie (where there was but one, always), as logged among them. Where the
           log never was, the log's actions over all states, and `undecided`.
-Claims    `expected` is the policy's value in (P~, R~), without the penalty: an estimate, with its standard error, not a
-          floor. Var = sum_{s,a} occupancy(s,a)^2 sigma^2 / (n + k): rows are independent given their pair.
+Claims    `claimed` is the policy's value in (P~, R~), without the penalty. It was chosen for being high: part of what
+          it has above the logged value is luck. How much, the log itself tells: its rows are dealt at random to two
+          halves (rows are independent given their pair), each half chooses a policy, and the other one is asked about
+          it. Over the pairs that both have seen, with V, occupancy and usual frequencies of the half that chose,
+              kept = sum (occupancy - usual) mean_other / sum (occupancy - usual) mean~
+          both ways together: luck is not found again. It is measured with an error and lies between 0 and 1, all of
+          which is possible before. This is so with half of the rows; with all of them it is 2 kept / (1 + kept), the
+          reliability of a test of twice the length (Spearman; Brown; 1910). Mean and deviation of that, and then
+              expected = logged + kept (claimed - logged)
+          an estimate, with its standard error, not a floor: that of the two values, whose variances are
+          sum_{s,a} occupancy(s,a)^2 sigma^2 / (n + k), and the deviation of `kept` times the gain. The start is taken
+          as given, and what is unknown of states that were never left is not in it.
 
 `pessimism` multiplies z and k. 0 is the plug-in; 1 the default, which needs no tuning (benchmarks/offline.py).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,7 +60,7 @@ from dualq.policy import Policy
 
 Array = np.ndarray
 
-STRENGTH = 1.0  # z at pessimism 1
+STRENGTH = 0.5  # z at pessimism 1
 GRID = np.concatenate([[1e-6], 10.0 ** np.arange(-2.0, 4.25, 0.5)])  # the values that k can have
 EM_STEPS = 30
 STANDS_OUT = 4.0  # squared standard errors from which on a pair is more and more left alone
@@ -85,9 +95,13 @@ class Careful:
     penalty: Array = field(repr=False)  # taken off the rewards of mdp
     weight: Array = field(repr=False)  # w: what the pair's own rows count for; the rest is the state's average
     error: Array = field(repr=False)  # standard error of r + alpha V(s') of a pair; inf where it was never seen
-    expected: Estimate  # value of the policy from the start
+    expected: Estimate  # value of the policy from the start, without what is luck in `claimed`
     logged: Estimate  # value of the logged behaviour from the start
-    careful: float  # value of the policy from the start with the penalties taken off
+    claimed: float  # value of the policy from the start in the pooled model
+    careful: float  # the same with the penalties taken off
+    kept: (
+        float  # the part of claimed - logged that is not luck, by asking one half of the rows about the other's choices
+    )
     pessimism: float
     moved: float  # how far V still moved in the last round
     reason: str
@@ -106,20 +120,17 @@ def careful_model(
     k_scale, z = pessimism * _not_negative("pooling", pooling), pessimism * STRENGTH
     rows = Rows.of(counts, discount)
     start = _checked_start(start, rows)
-    if pessimism == 0.0:
-        mdp, V = rows.plug_in, _optimal(rows.plug_in)[0]
-        policy = Policy.greedy(mdp.q_values(V), mdp.states, mdp.actions)
-        shares, moved = rows.supported.astype(float), 0.0
-        fit = Fitted(mdp, mdp, V, np.zeros(shares.shape), shares, _sigma2(rows, rows.moments(V), shares), 0.0)
-    else:
-        fit, moved = _rounds(rows, z, k_scale)
-        policy = _policy(rows, fit)
+    fit, policy, moved = _fit(rows, z, k_scale)
     behaviour = Policy(rows.habit, rows.plug_in.states, rows.plug_in.actions, ~rows.seen)
     n = np.maximum(rows.n, 1.0)
     own = fit.shares / n  # 1 / (n + k)
-    expected = _estimate(fit.pooled, policy, start, fit.sigma2 * own)
+    claimed = _estimate(fit.pooled, policy, start, fit.sigma2 * own)
     apart = rows.pooled_model(rows.supported.astype(float), fit.unknown_value)  # on average the log needs no pooling
     logged = _estimate(apart, behaviour, start, fit.sigma2 / n)
+    kept = _kept(counts, discount, start, z, k_scale)
+    gain = claimed.value - logged.value
+    rows_error = (1.0 - kept.value) * logged.error + kept.value * claimed.error  # of the same rows: no cancelling
+    expected = Estimate(logged.value + kept.value * gain, float(np.hypot(rows_error, kept.error * gain)))
     return Careful(
         mdp=fit.mdp,
         policy=policy,
@@ -130,7 +141,9 @@ def careful_model(
         error=np.where(rows.supported, np.sqrt(fit.sigma2 * own), np.inf),
         expected=expected,
         logged=logged,
+        claimed=claimed.value,
         careful=float(start @ policy.value(fit.mdp)),
+        kept=kept.value,
         pessimism=pessimism,
         moved=moved,
         reason=_reason(rows, policy, expected, logged, pessimism),
@@ -147,6 +160,18 @@ class Fitted(NamedTuple):
     shares: Array  # w (S, A)
     sigma2: Array  # variance of y (S, A)
     unknown_value: float  # of states never left
+
+
+def _fit(rows: Rows, z: float, k_scale: float) -> tuple[Fitted, Policy, float]:
+    """The model, the policy, and how far V still moved; with nothing to pool nor to charge, the plug-in."""
+    if z == 0.0 and k_scale == 0.0:
+        mdp, V = rows.plug_in, _optimal(rows.plug_in)[0]
+        shares = rows.supported.astype(float)
+        sigma2 = _sigma2(rows, rows.moments(V), shares)
+        fit = Fitted(mdp, mdp, V, np.zeros(shares.shape), shares, sigma2, 0.0)
+        return fit, Policy.greedy(mdp.q_values(V), mdp.states, mdp.actions), 0.0
+    fit, moved = _rounds(rows, z, k_scale)
+    return fit, _policy(rows, fit), moved
 
 
 def _rounds(rows: Rows, z: float, k_scale: float) -> tuple[Fitted, float]:
@@ -376,6 +401,93 @@ def _estimate(mdp: MDP, policy: Policy, start: Array, variance: Array) -> Estima
     tiny = np.finfo(float).tiny  # weights of occupancies must be positive
     occupancy = policy.occupancy(mdp, np.maximum(start, tiny))
     return Estimate(float(start @ policy.value(mdp)), float(np.sqrt((occupancy**2 * variance).sum())))
+
+
+# ---- what of a gain is luck
+
+
+def _kept(counts: Counts, discount: float, start: Array, z: float, k_scale: float) -> Estimate:
+    """The part of a promised gain over the log that is there in rows which had no say in the choice."""
+    parts = np.linspace(0.0, 1.0, 101)
+    fits = np.zeros(parts.size)
+    halves = _halves(counts, np.random.default_rng(0))
+    if min(half.total for half in halves) > 0:
+        one, other = (Rows.of(half, discount) for half in halves)
+        there, back = _asked(one, other, start, z, k_scale), _asked(other, one, start, z, k_scale)
+        found, promised, variance = np.add(there, back).tolist()
+        if promised > 0.0:
+            error = max(np.sqrt(variance) / promised, 1e-4)
+            fits = -0.5 * ((found / promised - parts) / error) ** 2
+    chances = np.exp(fits - fits.max())
+    chances /= chances.sum()
+    full = 2.0 * parts / (1.0 + parts)
+    mean = float(chances @ full)
+    return Estimate(mean, float(np.sqrt(chances @ (full - mean) ** 2)))
+
+
+def _asked(chose: Rows, other: Rows, start: Array, z: float, k_scale: float) -> tuple[float, float, float]:
+    """Gain over the log, on pairs that both have seen: what `other` finds, what was promised, the first's variance."""
+    fit, policy, _ = _fit(chose, z, k_scale)
+    S = chose.counts.shape[0]
+    V = np.zeros(other.total.size)
+    V[:S] = fit.V[:S]
+    ours, theirs = chose.moments(fit.V), other.moments(V)
+    weights = np.full(chose.total.size, np.finfo(float).tiny)
+    weights[:S] = np.maximum(start[:S], weights[:S])
+    both = chose.supported[:S] & other.supported[:S]
+    chosen = np.where(both, policy.occupancy(fit.pooled, weights)[:S], 0.0)
+    n_1, n_2 = np.where(both, chose.n[:S], 0.0), np.where(both, other.n[:S], 1.0)
+    usual = n_1 / np.maximum(n_1.sum(axis=1, keepdims=True), 1.0)
+    contrast = chosen - chosen.sum(axis=1, keepdims=True) * usual  # sums to nothing in every state
+    pooled = ours.state_mean[:, None] + fit.shares * (ours.mean - ours.state_mean[:, None])
+    found = (contrast * theirs.mean[:S]).sum()
+    promised = (contrast * pooled[:S]).sum()
+    variance = (contrast**2 * fit.sigma2[:S] / n_2).sum()
+    return float(found), float(promised), float(variance)
+
+
+def _halves(counts: Counts, rng: np.random.Generator) -> tuple[Counts, Counts]:
+    """The rows, each dealt to one of two; rewards that differ within an entry by what is known of them."""
+    n = counts.n
+    n_1 = rng.binomial(n, 0.5)
+    n_2 = n - n_1
+    mean = counts.reward_sum / n
+    squares = np.maximum(counts.reward_square_sum - counts.reward_sum * mean, 0.0)
+    squares[squares <= ROUNDING * counts.reward_square_sum] = 0.0
+    # Of n numbers n_1 are drawn: their sum is off by x sqrt(squares n_1 n_2 / n), where x has the variance 1 / (n - 1)
+    # and lies in [-1, 1]; for normal numbers it is a coordinate of a direction in n - 1 dimensions.
+    x = np.sqrt(np.where(n > 2, rng.beta(0.5, np.maximum(n - 2, 1) / 2.0), 1.0)) * rng.choice([-1.0, 1.0], n.size)
+    apart = x * np.sqrt(squares * n_1 * n_2 / n)
+    # Where all are at the ends of the range (a success or none) the drawing is known exactly.
+    low, high = counts.reward_range
+    inside = (low + high) * counts.reward_sum - counts.reward_square_sum - n * low * high
+    two = (inside <= 1e-9 * n * (high - low) ** 2) & (n < 1e9) & (high > low)
+    good = np.clip(np.rint((counts.reward_sum[two] - n[two] * low) / (high - low)), 0, n[two]).astype(np.int64)
+    drawn = rng.hypergeometric(good, n[two] - good, n_1[two])
+    apart[two] = n_1[two] * low + drawn * (high - low) - n_1[two] * mean[two]
+    left = np.maximum(squares - apart**2 * n / np.maximum(n_1 * n_2, 1), 0.0)
+    return (
+        _dealt(counts, n_1, n_1 * mean + apart, left * n_1 / n),
+        _dealt(counts, n_2, n_2 * mean - apart, left * n_2 / n),
+    )
+
+
+def _dealt(counts: Counts, n: Array, reward_sum: Array, squares: Array) -> Counts:
+    """Counts with n rows of each entry; costs are left out."""
+    some = n > 0
+    n, reward_sum = n[some], reward_sum[some]
+    return replace(
+        counts,
+        s=counts.s[some],
+        a=counts.a[some],
+        s_next=counts.s_next[some],
+        ended=counts.ended[some],
+        n=n,
+        reward_sum=reward_sum,
+        reward_square_sum=squares[some] + reward_sum**2 / n,
+        cost_sums={},
+        cost_square_sums={},
+    )
 
 
 def _reason(rows: Rows, policy: Policy, expected: Estimate, logged: Estimate, pessimism: float) -> str:

@@ -129,7 +129,7 @@ def _files(path: str) -> list[str]:
     folder = os.path.dirname(path) or "."
     from dualq.logs.schema import near
 
-    known = os.listdir(folder) if os.path.isdir(folder) else []
+    known = [name for name in os.listdir(folder) if _suffix(name) in READERS] if os.path.isdir(folder) else []
     raise LogError(f"{path}: no such file{near(os.path.basename(path), known) if known else ''}")
 
 
