@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+import dualq
 from dualq.errors import CheckpointError, LogError, ModelError
 from dualq.logs.log import Log
 from dualq.policy import Policy
@@ -197,8 +198,7 @@ def test_frozen_lake_moves_as_its_table_says(limit):
 
 def test_a_played_log_is_what_the_environment_did():
     # The naive way: a plain loop over the environment with the actions of the log.
-    import gymnasium
-
+    gymnasium = pytest.importorskip("gymnasium")
     log = dualq.play(gymnasium.make("FrozenLake-v1", is_slippery=True, max_episode_steps=7), 300, seed=3)
     env = gymnasium.make("FrozenLake-v1", is_slippery=True, max_episode_steps=7)
     s, _ = env.reset(seed=3)

@@ -148,15 +148,16 @@ class Log:
 
     @property
     def has_episodes(self) -> bool:
-        """Whether the log says where episodes begin: some row ended one."""
-        return bool(self.ended.any())
+        """Whether the log says where episodes begin: they are numbered, or some row ended one."""
+        return self.episode is not None or bool(self.ended.any())
 
     def starts(self) -> Array:
         """(S,) how often each state is the first of an episode."""
         if not self.has_episodes:
             raise LogError("no row of the log ends an episode, so it does not say where episodes begin")
         order = np.argsort(self.time, kind="stable")
-        first = np.concatenate([[True], self.ended[order][:-1]])
+        first = np.ones(len(self), bool)
+        first[1:] = self.ended[order][:-1] if self.episode is None else np.diff(self.episode[order]) != 0
         return np.bincount(self.state[order][first], minlength=len(self.states))
 
     def coverage(self, level: float = 0.01) -> Coverage:
