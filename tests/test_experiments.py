@@ -5,7 +5,6 @@ Statistical tests are seeded, and say with what probability (over seeds) they re
 
 import csv
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -362,13 +361,6 @@ def test_the_command_refuses_in_one_line(tmp_path, capsys, arguments, message):
     assert message in said
     assert said.count("\n") == 1
     assert not (tmp_path / "out").exists()
-
-
-def test_without_the_extra_it_says_so_before_anything_is_run(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "altair", None)
-    assert run(["reproduce", "fig1", "--out", str(tmp_path / "out")]) == 2
-    assert "pip install 'dualq[plots]'" in capsys.readouterr().err
-    assert os.listdir(tmp_path) == []
 
 
 def test_plots_have_titles_axes_and_a_legend_and_leave_nothing_out():

@@ -10,8 +10,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dualq.errors import DualqError
-
 # Dark to light, and of different hues.
 COLOURS = ("#000000", "#1b4f9c", "#c4501b", "#6a9a2d", "#8a63b8", "#c99a1e", "#8f8f8f", "#5fb3c9")
 DASHES = ([1, 0], [6, 3], [2, 2], [9, 3, 2, 3], [4, 2], [12, 3], [1, 3], [6, 2, 1, 2, 1, 2])
@@ -20,15 +18,6 @@ PANEL = {"width": 330, "height": 250}
 STEP = "step (one transition each)"
 POINTS = 8  # per curve, about
 SCALE = 1.4  # of the PNG: 100 dots per inch where the SVG has 72
-
-
-def check() -> None:
-    """A clear word where the extra is missing, before anything has been run."""
-    try:
-        import altair  # noqa: F401
-        import vl_convert  # noqa: F401
-    except ImportError as error:
-        raise DualqError("dualq reproduce draws with Altair and vl-convert: pip install 'dualq[plots]'") from error
 
 
 def svg(chart: Any) -> bytes:

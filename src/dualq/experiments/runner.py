@@ -54,7 +54,6 @@ def reproduce(
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise ModelError(f"{folder}: is a file; give the folder to write into")
-    plots.check()
     summary = _summary(folder, seeds)
     modules = {name: experiment(name) for name in wanted}
     curves = {name: module.curves() for name, module in modules.items()}
