@@ -231,3 +231,68 @@ def test_where_value_is_measured():
     assert there.start.tolist() == [0.0, 1.0]
     assert everywhere.start.tolist() == [0.5, 0.5]
     assert there.expected.value > everywhere.expected.value
+
+
+def test_what_is_expected_is_expected_of_the_recommended_policy():
+    # Algorithm 1 after a few rows recommends something else; its value is that of its own policy in the same model.
+    log = problems.inventory(capacity=6, lot=3).record(3_000, seed=4)
+    exact, online = (dualq.learn(log, discount=0.9, certificate=None, solver=s) for s in ("exact", "online"))
+    assert not np.array_equal(exact.policy.matrix, online.policy.matrix)
+    mdp = exact.careful.mdp
+    pooled = dualq.MDP(mdp.transitions, mdp.rewards + exact.careful.penalty, 0.9, available=mdp.available)
+    assert online.expected.value == pytest.approx(float(online.start @ online.policy.value(pooled)))
+    assert online.expected.value < exact.careful.claimed  # which is the best in this model, nearly
+    visits = online.policy.occupancy(mdp, online.start).sum(axis=1)
+    np.testing.assert_allclose(online.time_share, visits / visits.sum())
+
+
+def test_numbers_and_an_end_are_kept_on_disk(tmp_path):
+    rows = {
+        "n": [1, 2, 3, 1, 2, 3],
+        "a": [0, 1, 0, 1, 0, 1],
+        "r": [0.0, 1.0, 2.0] * 2,
+        "done": [False, False, True] * 2,
+    }
+    fit = dualq.learn(
+        dualq.read_log(rows, state="n", action="a", reward="r", time="row", terminal="done"), discount=0.5
+    )
+    assert fit.solution.mdp.num_states == 4
+    fit.save(tmp_path)
+    again = dualq.load(tmp_path)
+    assert list(again.solution.mdp.states) == [1, 2, 3, "(end)"]
+    assert again.summary() == fit.summary()
+
+
+def test_a_start_given_by_labels_can_be_reported_and_kept(tmp_path):
+    fit = tiny(start={"right": 2.0, "left": 1.0})
+    fit.report(tmp_path / "report.html")
+    fit.save(tmp_path)
+    np.testing.assert_allclose(dualq.load(tmp_path).start, [1 / 3, 2 / 3])
+
+
+def test_dates_may_be_written_as_text():
+    days = [datetime.date(2024, 1, d) for d in (1, 2)]
+    rows = {"day": days * 6, "a": [0, 1] * 6, "r": [0.0, 1.0] * 6}
+    fit = dualq.learn(dualq.read_log(rows, state="day", action="a", reward="r", time="row"), discount=0.5)
+    assert fit.act("2024-01-02") == fit.act(days[1]) == 1
+    with pytest.raises(LogError, match="write a date as"):
+        fit.act("tomorrow")
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), None])
+def test_what_is_no_number_has_no_bin(number):
+    rows = {"x": [0.1, 0.9] * 10, "a": [0, 1] * 10, "r": [0.0, 1.0] * 10}
+    log = dualq.read_log(rows, state="x", action="a", reward="r", time="row", bins={"x": [0.5]})
+    with pytest.raises(LogError, match="has no bin"):
+        dualq.learn(log, discount=0.5, certificate=None).act({"x": number})
+
+
+def test_flags_that_never_hold_do_not_make_one_episode():
+    rows = {**TINY, "done": [False] * 8}
+    log = dualq.read_log(rows, **COLUMNS, time="t", terminal="done")
+    assert dualq.learn(log, discount=0.5, certificate=None).settings["start"] == "log"
+
+
+def test_rows_without_a_time_are_one_block():
+    log = dualq.read_log(TINY | {"t": [0] * 8}, **COLUMNS, time=False)
+    assert len(_in_blocks(log)) == 1

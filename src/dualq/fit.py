@@ -14,6 +14,7 @@ Arrays are (S,) or (S, A) in the log's own states and actions. The solution's mo
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import os
@@ -82,10 +83,31 @@ class Fit:
         S = len(self.counts.states)
         return Policy(policy.matrix[:S], self.counts.states, self.counts.actions, policy.undecided[:S])
 
-    @property
+    @cached_property
     def expected(self) -> Estimate:
         """The recommended policy's value at the start: an estimate, not a promise."""
-        return self.careful.expected
+        S = len(self.counts.states)
+        if np.array_equal(self.policy.matrix, self.careful.policy.matrix[:S]):
+            return self.careful.expected
+        # Another policy than the careful one (Algorithm 1's): in the same model, without the penalty.
+        policy, mdp, start = self._everywhere, self.careful.mdp, self._start_everywhere
+        occupancy = policy.occupancy(mdp, start)
+        paid = float((occupancy * (mdp.rewards + self.careful.penalty))[policy.matrix > 0.0].sum())
+        error = np.where(np.isfinite(self.careful.error), self.careful.error, 0.0)
+        return Estimate(paid, float(np.sqrt((occupancy**2 * error**2).sum())))
+
+    @cached_property
+    def _everywhere(self) -> Policy:
+        """The recommended policy in the states of the model, which may have one more."""
+        matrix = self.careful.policy.matrix.copy()
+        matrix[: len(self.counts.states)] = self.policy.matrix
+        return Policy(matrix, self.careful.mdp.states, self.careful.mdp.actions)
+
+    @property
+    def _start_everywhere(self) -> Array:
+        start = np.zeros(self.careful.mdp.num_states)
+        start[: len(self.counts.states)] = self.start
+        return start
 
     @property
     def logged(self) -> Estimate:
@@ -106,24 +128,33 @@ class Fit:
     @cached_property
     def time_share(self) -> Array:
         """(S,) the share of (discounted) time that the recommended policy spends in each state, from the start."""
-        mdp, S = self.careful.mdp, len(self.counts.states)
-        start = np.zeros(mdp.num_states)
-        start[:S] = self.start
-        occupancy = self.careful.policy.occupancy(mdp, start).sum(axis=1)[:S]
+        occupancy = self._everywhere.occupancy(self.careful.mdp, self._start_everywhere)
+        occupancy = occupancy.sum(axis=1)[: len(self.counts.states)]
         return occupancy / occupancy.sum()
 
     # ---- questions
 
     def label(self, state: Label | Mapping[str, Any]) -> Label | Mapping[str, Any]:
-        """A state as the log has it: numbers of columns that were cut into bins become the labels of their bins."""
-        bins, names = self.settings["bins"], self.counts.states.names
-        if not bins:
+        """A state as the log has it: numbers of columns that were cut into bins find their bins, dates may be text."""
+        names = self.counts.states.names
+        known = self.counts.states.named(0)
+        dates = {name for name in names if isinstance(known[name], datetime.date)}
+        if not (self.settings["bins"] or dates):
             return state
         values = state if isinstance(state, Mapping) else dict(zip(names, _parts(state, names), strict=True))
-        return {
-            name: Bins(tuple(bins[name])).label(value) if name in bins and not isinstance(value, str) else value
-            for name, value in values.items()
-        }
+        return {name: self._value(name, value, type(known.get(name))) for name, value in values.items()}
+
+    def _value(self, name: str, value: Any, kind: type) -> Any:
+        """A number finds its bin, and a date may be written as text."""
+        bins = self.settings["bins"]
+        if name in bins and not isinstance(value, str):
+            return Bins(tuple(bins[name])).label(value)
+        if isinstance(value, str) and issubclass(kind, datetime.date):
+            try:
+                return kind.fromisoformat(value)
+            except ValueError:
+                raise LogError(f"{name} is {value!r}; write a date as 2024-02-29") from None
+        return value
 
     def act(self, state: Label | Mapping[str, Any], seed: Any = None, default: Any = None) -> Label:
         """The label of an action in a state, drawn where the policy is random; numbers find their bins."""
@@ -132,8 +163,9 @@ class Fit:
     def explain(self, state: Label | Mapping[str, Any]) -> dict[str, Any]:
         """All that is known of one state: each action with its rows, its value and interval, and what is recommended.
 
-        The intervals are of what a decision is worth when later states are worth what was estimated, each with the
-        asked confidence, approximately. They are not the certificate.
+        The intervals are for comparing these actions with each other: of what a decision is worth when every later
+        state is worth what was estimated, each with the asked confidence, approximately. The error of the values of
+        later states is common to all actions and not in them. They are not the certificate.
         """
         s = self.counts.states.index(self.label(state))
         visits, z = self.counts.visits[s], float(norm.ppf(0.5 + self.confidence / 2.0))
@@ -157,6 +189,7 @@ class Fit:
             "rows": int(visits.sum()),
             "time_share": float(self.time_share[s]),
             "undecided": bool(self.policy.undecided[s]),
+            "intervals": "of one decision, with the values of later states as estimated; not a certificate",
             "actions": actions,
         }
 
@@ -164,7 +197,7 @@ class Fit:
         """The states where the policy prefers another action than the log, those first where most time is spent."""
         visits, S = self.counts.visits, np.arange(len(self.counts.states))
         usual, chosen = visits.argmax(axis=1), self.policy.matrix.argmax(axis=1)
-        differ = (usual != chosen) & ~self.policy.undecided & (self.time_share > 0.0)
+        differ = (usual != chosen) & ~self.policy.undecided
         gain = self.values[S, chosen] - self.values[S, usual]
         error = np.hypot(self.errors[S, chosen], self.errors[S, usual])
         places = [s for s in np.argsort(-self.time_share, kind="stable") if differ[s]][:most]
@@ -202,6 +235,7 @@ class Fit:
             "logged": {"value": self.logged.value, "standard_error": self.logged.error},
             "confidence": self.confidence,
             "certificate": None if promise is None else _promised(promise),
+            "costs_per_row": {name: float(x.sum() / self.counts.total) for name, x in self.counts.cost_sums.items()},
             "changes": self.changes(),
             "num_changes": self.num_changes,
             "coverage": self.coverage.summary(),
@@ -236,7 +270,7 @@ class Fit:
 
 
 def load(folder: str | os.PathLike) -> Fit:
-    """The Fit that `fit.save(folder)` wrote; `CheckpointError` where a file is missing or was changed."""
+    """The Fit that `fit.save(folder)` wrote; `CheckpointError` where fit.json or solution.npz is missing or changed."""
     folder = Path(folder)
     try:
         known = json.loads((folder / NUMBERS).read_text())["sha256"][ARRAYS]

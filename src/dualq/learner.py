@@ -95,6 +95,7 @@ def _columns(frame: Any, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
 
 
 def _names_of(frame: Any) -> list[str]:
-    if isinstance(frame, Mapping):
-        return list(frame)
-    return list(getattr(frame, "column_names", None) or frame.columns)
+    names = frame if isinstance(frame, Mapping) else getattr(frame, "column_names", getattr(frame, "columns", None))
+    if names is None or callable(names):
+        raise LogError(f"cannot read states from a {type(frame).__name__}; give a frame with the state's columns")
+    return list(names)

@@ -64,7 +64,7 @@ def learn(
     """
     if solver not in SOLVERS:
         raise LogError(f"solver is {solver!r}; it must be one of {', '.join(SOLVERS)}")
-    if not 0.0 < confidence < 1.0:
+    if not (isinstance(confidence, int | float) and 0.0 < confidence < 1.0):
         raise LogError(f"confidence is {confidence!r}; it must be between 0 and 1, such as 0.95")
     log = log if isinstance(log, Log | TableLog) else read_log(log)
     counts, coverage = log.counts(), log.coverage()
@@ -90,7 +90,8 @@ def learn(
             "columns": {part: list(names) for part, names in log.columns.items()},
             "discount": discount,
             "pessimism": careful.pessimism,
-            "start": start if start is not None else ("episodes" if log.has_episodes else "log"),
+            "start": _where(log, start),
+            "set_aside": str(log.quarantine) if coverage.skipped else None,
             "bins": {column: list(bins.edges) for column, bins in log.bins.items()},
             "guessed": {part: list(names) for part, names in log.guessed.items()},
             "solver": solver,
@@ -98,6 +99,13 @@ def learn(
             "version": __version__,
         },
     )
+
+
+def _where(log: Any, start: Any) -> str:
+    """Where value is measured, in a word."""
+    if start is None:
+        return "episodes" if log.has_episodes else "log"
+    return start if isinstance(start, str) else "as given"
 
 
 def _exact(log: Any, counts: Counts, careful: Careful, start: Array) -> tuple[Solution, Policy, str]:

@@ -79,14 +79,31 @@ def _fields(value: Any) -> dict[str, Any]:
 def _labels_parts(labels: Labels) -> dict[str, Any]:
     if isinstance(labels.values, range):
         return {"names": labels.names, "count": len(labels)}
-    return {"names": labels.names, "table": _as_table(list(labels.columns().values()), list(labels.names))}
+    return {"names": labels.names, "columns": [_by_type(column) for column in labels.columns().values()]}
 
 
-def _labels(names: tuple[str, ...], count: int | None = None, table: Array | None = None) -> Labels:
-    if table is None:
-        return Labels(count or 0, names)
-    columns = _columns(table)
-    return Labels(columns[0] if len(columns) == 1 else list(zip(*columns, strict=True)), names)
+def _labels(names: tuple[str, ...], count: int = 0, columns: list[Any] | None = None) -> Labels:
+    if columns is None:
+        return Labels(count, names)
+    values = [_joined(parts) for parts in columns]
+    return Labels(values[0] if len(values) == 1 else list(zip(*values, strict=True)), names)
+
+
+def _by_type(column: list[Any]) -> list[tuple[Array, Array]]:
+    """A column as (places, Arrow table) for each type in it: beside whole numbers there may be the word "(end)"."""
+    places: dict[type, list[int]] = {}
+    for i, value in enumerate(column):
+        places.setdefault(type(value), []).append(i)
+    return [(np.array(at), _as_table([[column[i] for i in at]], ["value"])) for at in places.values()]
+
+
+def _joined(parts: list[tuple[Array, Array]]) -> list[Any]:
+    """The column that `_by_type` took apart."""
+    column: list[Any] = [None] * sum(len(at) for at, _ in parts)
+    for at, table in parts:
+        for i, value in zip(at.tolist(), _columns(table)[0], strict=True):
+            column[i] = value
+    return column
 
 
 def _as_table(columns: list[list[Any]], names: list[str]) -> Array:

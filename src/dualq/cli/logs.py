@@ -58,6 +58,9 @@ def learn(
         list[str] | None,
         _option("COLUMN=N", "Cut a column of numbers into N bins of equal size, or at edges: COLUMN=0,10,50."),
     ] = None,
+    delimiter: Annotated[
+        str | None, _option("MARK", "Between the fields of a CSV, where it is an unusual one.")
+    ] = None,
     table: Annotated[str | None, _option("NAME", "The table, where LOG is a database.")] = None,
     discount: Annotated[float, typer.Option(metavar="NUMBER", help="What a reward one step later is worth.")] = 0.95,
     confidence: Annotated[float, typer.Option(metavar="NUMBER", help="Of the certificate.")] = 0.95,
@@ -88,6 +91,9 @@ def learn(
     with working("Reading the log"):
         from dualq.logs.tables import read_log
 
+        given = (state, action, reward, next_state, episode, time, terminal, truncated, cost, bins, table, delimiter)
+        if log is None and any(given):
+            raise LogError("columns were named, but no LOG; give the file, or leave the columns out")
         if log is None:
             from dualq import shipped
 
@@ -103,7 +109,15 @@ def learn(
                 "terminal": terminal,
                 "truncated": truncated,
             }
-            opened = read_log(log, **columns, costs=cost or (), bins=_bins(bins or []), table=table, skip_bad=skip_bad)
+            opened = read_log(
+                log,
+                **columns,
+                costs=cost or (),
+                bins=_bins(bins or []),
+                table=table,
+                delimiter=delimiter,
+                skip_bad=skip_bad,
+            )
     with working("Learning (the first run also compiles)"):
         from dualq.learning import learn as learn_from
 
@@ -156,7 +170,7 @@ def explain(run: Run, state: State, as_json: Json = False) -> None:
     page.print(f"{facts['rows']:,} rows in the log; the recommended policy spends {share} of its time here.\n")
     shown = table()
     names = fit.counts.actions.names
-    for name in (*names, "rows", "logged", "value", f"{percent(fit.confidence)} interval", "recommended"):
+    for name in (*names, "rows", "logged", "value", "interval", "recommended"):
         shown.add_column(escape(name), justify="right")
     for row in facts["actions"]:
         known = row["value"] is not None
@@ -169,6 +183,8 @@ def explain(run: Run, state: State, as_json: Json = False) -> None:
             percent(row["recommended"]) if row["recommended"] else "",
         )
     page.print(shown)
+    sure = percent(fit.confidence)
+    page.print(f"\nIntervals ({sure}) are of this one decision, with the values of later states as estimated.")
 
 
 def act(
@@ -213,7 +229,8 @@ def _bins(words: list[str]) -> dict[str, Any]:
             numbers = [float(part) for part in value.split(",")]
         except ValueError:
             numbers = []
-        if not column or not numbers:
+        whole = len(numbers) > 1 or (numbers and numbers[0] == numbers[0] // 1)
+        if not column or not whole or not all(abs(x) < float("inf") for x in numbers):
             raise LogError(f"--bins {word}: must be COLUMN=N, or COLUMN=EDGE,EDGE,... such as stock=0,10,50")
         bins[column] = numbers if len(numbers) > 1 else int(numbers[0])
     return bins

@@ -32,7 +32,7 @@ def print_files(page: Console, files: list[str], otherwise: str) -> None:
 
 def print_json(value: Any) -> None:
     """One JSON object on standard output."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=str))
 
 
 def count(number: int, noun: str) -> str:

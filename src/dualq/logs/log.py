@@ -110,6 +110,7 @@ class Log:
         s, a, r, s_next, ended = rows
         return cls(s, a, r, s_next, states, actions, ended, reward_range=reward_range, source=source, episode=episode)
 
+    quarantine = None  # nothing is set aside
     has_order = True  # rows stand in the order in which they happened
 
     @property

@@ -194,6 +194,8 @@ class Bins:
 
     def label(self, number: float) -> str:
         """The label of the interval that holds a number."""
+        if not (isinstance(number, int | float) and math.isfinite(number)):
+            raise LogError(f"{number!r} has no bin; it must be a finite number")
         return self.labels[bisect_right(self.edges, number)]
 
 

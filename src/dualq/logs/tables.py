@@ -252,12 +252,12 @@ class TableLog:
     @property
     def has_order(self) -> bool:
         """Whether the rows can be read in the order in which they happened."""
-        return self.schema.time is not None or self.questions.ordered
+        return self.schema.time is not None
 
     @property
     def has_episodes(self) -> bool:
-        """Whether the log says where episodes begin."""
-        return self.questions.can_begin
+        """Whether the log says where episodes begin: flags that never hold say nothing."""
+        return self.questions.can_begin and bool(self.schema.episode or self.counts().ended.any())
 
     def starts(self) -> Array:
         """(S,) how often each state is the first of an episode."""

@@ -1,1 +1,1 @@
-"""What a person looks at: one self-contained HTML page."""
+"""What a person looks at: the page on the terminal, and one self-contained HTML file."""

@@ -17,17 +17,17 @@ LABELLED_CELLS = 400  # above this the cells of a heat map are too small for the
 Rows = list[dict[str, Any]]
 
 
-def heat_map(rows: Rows, x: str, y: str, actions: list[str], panel: str) -> str:
-    """What is done by x and y; rows have x, y, `action`, and `panel`, which has a picture for each of its values."""
+def heat_map(rows: Rows, x: str, y: str, actions: list[str]) -> str:
+    """What is done; rows have `x`, `y`, `action` and `panel`: a picture for each of its values. x, y: titles."""
     import altair as alt
 
-    xs, ys = ([*dict.fromkeys(row[axis] for row in rows)] for axis in (x, y))
-    half = len(actions) / 2.0
+    xs, ys, panels = ([*dict.fromkeys(row[axis] for row in rows)] for axis in ("x", "y", "panel"))
+    half = (len(actions) - 1) / 2.0
     rows = [row | {"dark": actions.index(row["action"]) >= half} for row in rows]
     size = max(CELL, min(56, 320 // max(1, len(xs))))
     base = alt.Chart(alt.Data(values=rows)).encode(
-        x=alt.X(f"{_field(x)}:O", title=x, sort=xs, axis=alt.Axis(labelAngle=0 if len(xs) < 12 else -60)),
-        y=alt.Y(f"{_field(y)}:O", title=y, sort=ys),
+        x=alt.X("x:O", title=x, sort=xs, axis=alt.Axis(labelAngle=0 if len(xs) < 12 else -60)),
+        y=alt.Y("y:O", title=y, sort=ys),
     )
     cells = base.mark_rect(stroke="white", strokeWidth=1).encode(
         color=alt.Color(
@@ -39,24 +39,18 @@ def heat_map(rows: Rows, x: str, y: str, actions: list[str], panel: str) -> str:
         shown = alt.condition("datum.dark", alt.value("white"), alt.value(INK))
         layers.append(base.mark_text(fontSize=10).encode(text="action:N", color=shown))
     chart = alt.layer(*layers).properties(width=size * len(xs), height=(CELL - 6) * len(ys))
-    return _svg(
-        chart.facet(
-            alt.Facet(f"{_field(panel)}:N", title=None, sort=[*dict.fromkeys(row[panel] for row in rows)]), columns=2
-        )
-        if panel
-        else chart
-    )
+    return _svg(chart.facet(alt.Facet("panel:N", title=None, sort=panels), columns=2) if len(panels) > 1 else chart)
 
 
-def bars(rows: Rows, x: str, y: str, x_title: str, y_title: str) -> str:
-    """One bar per row, with its number at the end; in the order of the rows."""
+def bars(rows: Rows, x_title: str, y_title: str) -> str:
+    """One bar per row, from `name` to `number`, which stands at its end; in the order of the rows."""
     import altair as alt
 
     base = alt.Chart(alt.Data(values=rows)).encode(
-        y=alt.Y(f"{_field(y)}:N", sort=None, title=y_title),
-        x=alt.X(f"{_field(x)}:Q", title=x_title, axis=alt.Axis(format="~s", tickCount=5)),
+        y=alt.Y("name:N", sort=None, title=y_title),
+        x=alt.X("number:Q", title=x_title, axis=alt.Axis(format="~s", tickCount=5)),
     )
-    labels = base.mark_text(align="left", dx=4, color=INK).encode(text=alt.Text(f"{_field(x)}:Q", format=","))
+    labels = base.mark_text(align="left", dx=4, color=INK).encode(text=alt.Text("number:Q", format=","))
     return _svg((base.mark_bar(color=ACCENT) + labels).properties(width=460, height=22 * len(rows)))
 
 
@@ -76,11 +70,6 @@ def intervals(rows: Rows, x_title: str) -> str:
     for row in rows:
         row["anchor"] = row["value"] if row.get("value") is not None else (row["low"] + row["high"]) / 2.0
     return _svg(alt.layer(line, *ends, dots, labels).properties(width=460, height=44 * len(rows)))
-
-
-def _field(name: str) -> str:
-    """A column's name as Vega-Lite reads it: characters with a meaning of their own are escaped."""
-    return "".join("\\" + c if c in ".[]\\'\":" else c for c in name)
 
 
 def _shades(count: int) -> list[str]:

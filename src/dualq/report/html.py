@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm
 
 from dualq._version import __version__
 from dualq.report import charts
-from dualq.report.page import facts, figure, note, page, section, table, text, tiles, title
+from dualq.report.page import facts, figure, listed, note, page, section, table, text, tiles, title
 from dualq.report.words import changed, number, percent, promises, read, said, unknown
 
 SHOWN_STATES = 200  # rows of the policy's table; the rest is in policy.csv
@@ -42,7 +43,7 @@ def _tiles(fit: Any) -> list[tuple[str, str, str]]:
         ("recommended policy", number(expected.value), f"expected value, standard error {number(expected.error)}"),
         ("what was logged", number(logged.value), f"expected value, standard error {number(logged.error)}"),
     ]
-    if fit.certificate is not None:
+    if fit.certificate is not None and fit.certificate.informative:
         promise = fit.certificate
         cells.append(
             (f"floor, {percent(fit.confidence)} sure", number(promise.lower), "the policy is worth at least this")
@@ -52,7 +53,7 @@ def _tiles(fit: Any) -> list[tuple[str, str, str]]:
 
 
 def _worth(fit: Any) -> list[str]:
-    z = 1.96
+    z = float(norm.ppf(0.5 + fit.confidence / 2.0))
     rows = [
         {"name": name, "low": e.value - z * e.error, "high": e.value + z * e.error, "value": e.value, "label": str(e)}
         for name, e in (("logged, estimate", fit.logged), ("recommended, estimate", fit.expected))
@@ -63,10 +64,13 @@ def _worth(fit: Any) -> list[str]:
         low, high = fit.certificate.lower, fit.certificate.upper
         rows.append({"name": "recommended, proven", "low": low, "high": high, "label": ""})
     caption = (
-        "Discounted reward from the start. Estimates: the dot, and 1.96 standard errors on both sides. Proven: from "
-        "the floor of the policy to the ceiling of every policy."
+        f"Discounted reward from the start. Estimates: the dot, and {z:.3g} standard errors on both sides. Proven: "
+        "from the floor of the policy to the ceiling of every policy."
     )
-    return [figure(charts.intervals(rows, "discounted reward from the start"), caption), *map(text, promises(fit))]
+    parts = [figure(charts.intervals(rows, "discounted reward from the start"), caption), *map(text, promises(fit))]
+    if fit.certificate is None:
+        return parts
+    return [*parts, text("What is proven rests on:"), listed(fit.certificate.assumptions)]
 
 
 def _changes(fit: Any) -> list[str]:
@@ -111,29 +115,25 @@ def _heat_map(fit: Any) -> str:
     acted = fit.counts.visits.any(axis=1)
     actions = [said(fit.counts.actions.named(a)) for a in range(len(fit.counts.actions))]
     rows = [
-        {**{name: labels[name][s] for name in names}, "policy": policy, "action": actions[int(choice[s])]}
+        {**_cell(labels, names, s, policy), "action": actions[int(choice[s])]}
         for policy, choice in (("recommended", chosen), ("logged most often", usual))
         for s in np.flatnonzero(acted)
     ]
+    return charts.heat_map(rows, "" if len(names) == 1 else names[1], names[0], actions)
+
+
+def _cell(labels: Any, names: list[str], s: Any, policy: str) -> dict[str, Any]:
+    """Where a state stands in the picture: one column goes down the page, and the two policies stand side by side."""
     if len(names) == 1:
-        return charts.heat_map(rows, "policy", names[0], actions, "")
-    return charts.heat_map(rows, names[1], names[0], actions, "policy")
+        return {"y": labels[names[0]][s], "x": policy, "panel": ""}
+    return {"y": labels[names[0]][s], "x": labels[names[1]][s], "panel": policy}
 
 
 def _coverage(fit: Any) -> list[str]:
-    visits = fit.counts.visits
-    bins = (
-        ("never", 0, 0),
-        ("1 to 9", 1, 9),
-        ("10 to 99", 10, 99),
-        ("100 to 999", 100, 999),
-        ("1,000 or more", 1000, None),
-    )
-    rows = [
-        {"rows": name, "pairs": int(((visits >= low) & (visits <= (high if high is not None else np.inf))).sum())}
-        for name, low, high in bins
-    ]
-    chart = charts.bars(rows, "pairs", "rows", "pairs of state and action", "rows in the log")
+    names = ("never", "1 to 9", "10 to 99", "100 to 999", "1,000 or more")
+    place = np.searchsorted([1, 10, 100, 1000], fit.counts.visits.ravel(), side="right")
+    rows = [{"name": name, "number": int((place == i).sum())} for i, name in enumerate(names)]
+    chart = charts.bars(rows, "pairs of state and action", "rows in the log")
     caption = "How often the log has each pair of a state and an action. Nothing is made up about pairs it never has."
     warnings = [note(words, warn=True) for words in fit.coverage.warnings]
     return [*warnings, figure(chart, caption), facts(unknown(fit))]

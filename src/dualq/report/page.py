@@ -23,11 +23,12 @@ p { margin: .5rem 0; max-width: 46rem; }
 .note.warn { border-color: var(--warn); background: #fdf6ec; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; margin: .75rem 0; font-size: .92rem; }
+td, th { overflow-wrap: normal; }
 th, td { text-align: left; padding: .3rem .9rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { font-weight: 600; white-space: nowrap; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap;
-  overflow-wrap: normal; }
-figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+li { max-width: 46rem; }
+figure { margin: 1rem 0; }
 figcaption { color: var(--muted); font-size: .9rem; max-width: 46rem; }
 @media print { body { max-width: none; padding: 0; } h2 { break-after: avoid; } figure, tr { break-inside: avoid; } }
 """
@@ -94,6 +95,11 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     head = "".join(cell("th", i, name) for i, name in enumerate(header))
     body = "".join(f"<tr>{''.join(cell('td', i, value) for i, value in enumerate(row))}</tr>" for row in rows)
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def listed(items: Iterable[str]) -> str:
+    """A list, an item a line."""
+    return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>"
 
 
 def figure(svg: str, caption: str) -> str:

@@ -41,11 +41,11 @@ def _changes(console: Console, fit: Any, rows: list[dict]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(box=None, header_style="bold", padding=(0, 2))
+    table = Table(box=None, header_style="bold", padding=(0, 1))
     for name in fit.counts.states.names:
         numeric = all(isinstance(row["state"][name], int | float) for row in rows)
-        table.add_column(escape(name), justify="right" if numeric else "left")
-    for name in ("time", "logged most", "recommended", "its rows", "gain"):
+        table.add_column(escape(name), justify="right" if numeric else "left", no_wrap=True)
+    for name in ("time", "logged most", "recommended", "rows", "gain"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-THIN = 10  # rows of a pair, under which it is called thin
+MANY = 0.05  # the part of a log's rows without a successor, above which it is asked whether episodes end there
+START = {
+    "episodes": "measured where episodes begin",
+    "log": "measured in the states of the log, as often as they occur",
+    "uniform": "measured in all states alike",
+    "as given": "measured in the states that were given",
+}
 
 
 def number(x: float) -> str:
@@ -51,7 +57,10 @@ def promises(fit: Any) -> list[str]:
     if not promise.informative:
         needed = promise.rows_needed
         more = f"; about {needed:,} rows like these would be needed" if needed else ""
-        return [*words, f"Nothing can be promised yet {sure}: the log is too thin{more}."]
+        low, high = promise.value_range
+        held = f"what is proven of the policy is {number(promise.lower)} to {number(promise.upper)}"
+        allowed = f"what rewards alone allow is {number(low)} to {number(high)}"
+        return [*words, f"Nothing useful can be promised yet {sure}: {held}, and {allowed}{more}."]
     words.append(
         f"Promised {sure}: the recommended policy earns at least {number(promise.lower)}; no policy earns more than "
         f"{number(promise.upper)}, and none that keeps to what was logged more than {number(promise.upper_supported)}; "
@@ -59,7 +68,8 @@ def promises(fit: Any) -> list[str]:
         f"{number(promise.behaviour[1])}."
     )
     if promise.improvement > 0.0:
-        words.append(f"The policy is better than what was logged, by at least {number(promise.improvement)}.")
+        about = "" if promise.method == "proven" else "Approximately: "
+        words.append(f"{about}The policy is better than what was logged, by at least {number(promise.improvement)}.")
     else:
         words.append("Whether the policy is better than what was logged cannot be promised from this log.")
     return words
@@ -67,7 +77,7 @@ def promises(fit: Any) -> list[str]:
 
 def read(fit: Any) -> list[tuple[str, str]]:
     """What was read: a fact a line."""
-    counts, settings = fit.counts, fit.settings
+    counts, settings, start = fit.counts, fit.settings, fit.settings["start"]
     low, high = counts.reward_range
     known = "as was said" if counts.range_known else "as observed: taken for all that is possible"
     facts = [
@@ -75,7 +85,10 @@ def read(fit: Any) -> list[tuple[str, str]]:
         ("states", f"{len(counts.states):,}, of {' and '.join(counts.states.names)}"),
         ("actions", f"{len(counts.actions):,}, of {' and '.join(counts.actions.names)}"),
         ("rewards", f"{number(low)} to {number(high)} ({known})"),
+        ("value", f"rewards added up, each step later worth {settings['discount']:g} times as much; {START[start]}"),
     ]
+    if settings["set_aside"]:
+        facts.append(("set aside", f"{fit.coverage.skipped:,} bad rows, in {settings['set_aside']}"))
     for part, columns in settings["guessed"].items():
         facts.append((f"guessed {part.replace('_', ' ')}", ", ".join(columns)))
     return facts
@@ -85,14 +98,16 @@ def unknown(fit: Any) -> list[tuple[str, str]]:
     """What the log cannot tell: a fact a line."""
     visits = fit.counts.visits
     pairs, seen = visits.size, int((visits > 0).sum())
-    thin = int(((visits > 0) & (visits < THIN)).sum())
+    thin = fit.coverage.thin
     alone = int(((visits > 0).sum(axis=1) == 1).sum())
     facts = [
-        (
-            "pairs",
-            f"{seen:,} of {pairs:,} pairs of state and action were logged, {thin:,} of them fewer than {THIN} times",
-        ),
+        ("pairs", f"{seen:,} of {pairs:,} pairs of state and action were logged, {thin:,} of them in under 10 rows"),
         ("no choice", f"in {alone:,} states the log knows one action only: the policy keeps to it"),
     ]
+    dropped = fit.coverage.dropped
+    if dropped > MANY * (dropped + fit.coverage.rows):
+        facts.append(
+            ("ends?", "many rows have no successor: where episodes really end there, give the column terminal")
+        )
     tested = [change.words for change in fit.coverage.drift.values() if not change.found]
     return [*facts, *(("note", words) for words in (*fit.coverage.notes, *tested))]
