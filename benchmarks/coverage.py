@@ -12,11 +12,14 @@ import argparse
 import functools
 import sys
 import time
+from pathlib import Path
 
 import joblib
 import numpy as np
 from common import markdown, publish
 from scipy.stats import binom
+
+sys.path.remove(str(Path(__file__).parent))  # numba would take this file for the package of the same name
 
 import dualq
 from dualq import problems
