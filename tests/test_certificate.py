@@ -87,7 +87,7 @@ def test_event_two_holds_at_all_times():
         evidence = module.Evidence(
             np.arange(0, n.size + 1, 6), np.tile(np.arange(6), 60), n[None], n[None], n[None], np.ones(6, bool), (60, 1)
         )
-        eps = module._divergence(evidence, n, np.log(10.0))
+        eps = module._divergence(evidence, np.zeros(n.size), n, np.log(10.0))
         share = counts / counts.sum(axis=1, keepdims=True)
         ratio = np.where(share > 0, share / np.maximum(truth, 1e-300), 1.0)
         crossed += bool((np.where(share > 0, share * np.log(ratio), 0.0).sum(axis=1) > eps).any())
@@ -149,13 +149,13 @@ def test_no_model_in_the_confidence_set_is_below_the_floor_or_above_the_ceiling(
         P, R = np.zeros((8, 4)), np.zeros(8)
         for i in range(8):
             entries = slice(ev.indptr[i], ev.indptr[i + 1])
-            seen = model.p[entries]
+            seen = model.around[entries]
             direction = rng.standard_normal(seen.size)
             step = 1.0
             while True:  # as far as the divergence allows
-                q = seen * np.exp(step * direction)
+                q = np.maximum(seen, 1e-9) * np.exp(step * direction)
                 q /= q.sum()
-                if (seen * np.log(seen / q)).sum() <= model.eps[i]:
+                if (seen * np.log(np.maximum(seen, 1e-300) / q)).sum() <= model.eps[i]:
                     break
                 step *= 0.9
             P[i, ev.columns[entries]] = q
@@ -332,8 +332,7 @@ def test_one_row_and_no_row_say_nothing():
         c = dualq.certificate_of(counts, policy, 0.9, [0.5, 0.5])
         assert (c.lower, c.upper) == (0.0, pytest.approx(10.0))
         assert not c.informative
-        # the one row again and again would promise its own reward; no row, however often, promises nothing
-        assert (c.rows_needed is None) == (counts is none)
+        assert c.rows_needed is None  # state 1 was never left: no number of rows like these tells what it is worth
     little = problems.two_state().record(30, 0)
     c = dualq.certificate_of(
         dualq.counts_in_blocks(little), greedy(little.counts(), 0.9), 0.9, problems.two_state().start
@@ -341,6 +340,52 @@ def test_one_row_and_no_row_say_nothing():
     assert not c.informative
     assert c.rows_needed is not None
     assert 30 < c.rows_needed < 30_000
+
+
+def test_informative_means_half_of_the_range_and_rows_needed_gets_there():
+    simulator = problems.two_state()
+    _, wide = certified(simulator, 100)
+    _, narrow = certified(simulator, 3000)
+    for c in (wide, narrow):
+        low, high = c.value_range
+        assert c.informative == (c.upper_supported - c.lower <= 0.5 * (high - low))
+    assert not wide.informative
+    assert narrow.informative
+    assert narrow.rows_needed == 3000
+    assert wide.rows_needed is not None
+    assert certified(simulator, 4 * wide.rows_needed)[1].informative  # it is an estimate
+
+
+def test_cost_bounds_hold_and_are_those_of_a_reward():
+    # 60 logs of a cost that is 1 on entering state 0; each interval may fail with probability .05 at worst, so more
+    # than 11 failures have probability 1e-4 at most.
+    simulator = noisy_garnet(states=4, actions=2, branching=2)
+    mdp, rng = simulator.mdp, np.random.default_rng(5)
+    expected = mdp.transitions.toarray()[:, 0].reshape(4, 2)
+    broken = 0
+    for seed in range(60):
+        log = simulator.record(3000, seed)
+        policy = greedy(log.counts(), 0.9)
+        cost = (log.next_state == 0).astype(float)
+        columns = (log.state, log.action, log.reward, log.next_state)
+        ranges = {"reward_range": log.reward_range, "cost_ranges": {"late": (0.0, 1.0)}}
+        blocks = [
+            Counts.from_arrays(*(x[part] for x in columns), states=4, actions=2, costs={"late": cost[part]}, **ranges)
+            for part in (slice(0, 750), slice(750, None))
+        ]
+        low, high = dualq.cost_bounds(blocks, policy, "late", 0.9, simulator.start)
+        paid = dualq.MDP(mdp.transitions, expected, 0.9)
+        truth = 0.1 * float(simulator.start @ policy.value(paid))
+        broken += not low <= truth <= high
+        assert 0.0 <= low < high < low + 0.5
+    assert broken <= 11
+    one = blocks[0].merge(blocks[1])
+    as_reward = Counts.from_arrays(*columns[:2], cost, log.next_state, states=4, actions=2, reward_range=(0.0, 1.0))
+    anything = dualq.Policy(rng.dirichlet(np.ones(2), 4))
+    low, _ = dualq.cost_bounds(one, anything, "late", 0.9, simulator.start)
+    assert low == pytest.approx(0.1 * dualq.certificate_of(as_reward, anything, 0.9, simulator.start).lower, rel=1e-4)
+    with pytest.raises(LogError, match="no cost 'early'; its costs: 'late'"):
+        dualq.cost_bounds(one, anything, "early", 0.9, simulator.start)
 
 
 def test_numbers_stay_finite_at_extreme_scales_and_shift_with_the_rewards():

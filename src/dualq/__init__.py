@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dualq.algorithms.schedules import constant, inverse_sqrt
     from dualq.algorithms.spd_q import SPDQ
     from dualq.algorithms.spd_rl import SPDRL, SPDRLUniform
-    from dualq.certificate import Certificate, certificate_of, counts_in_blocks
+    from dualq.certificate import Certificate, certificate_of, cost_bounds, counts_in_blocks
     from dualq.exact import solve
     from dualq.fit import Fit, load
     from dualq.labels import Labels
@@ -62,6 +62,7 @@ _HOME = {
     "Solution": "dualq.solution",
     "certificate_of": "dualq.certificate",
     "constant": "dualq.algorithms.schedules",
+    "cost_bounds": "dualq.certificate",
     "counts_in_blocks": "dualq.certificate",
     "duality_gap": "dualq.saddle.gaps",
     "inverse_sqrt": "dualq.algorithms.schedules",
@@ -98,6 +99,7 @@ __all__ = [
     "__version__",
     "certificate_of",
     "constant",
+    "cost_bounds",
     "counts_in_blocks",
     "duality_gap",
     "errors",

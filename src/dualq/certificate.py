@@ -6,7 +6,8 @@ Split     the log, in time order, into blocks; before each block e the earlier o
           (a plug-in value; f_1 = 0) and a guess m_e(s, a) of r + alpha P f_e
 Event 1   X = r + alpha f_e(s') over the n rows: the sum of X - E X stays within [-B', B], the empirical-Bernstein
           boundary of the known sum Q = sum (X - m_e)^2: mixture over rates, Fan's inequality
-Event 2   n KL(P^ || P) <= beta at every n: Dirichlet mixture; beta is computed from the counts
+Event 2   n KL(P^ || P) <= beta at every n: Dirichlet mixture; beta is computed from the counts. Twice: for all rows,
+          and for the last block, where the mixture begins with what the earlier ones have shown; the smaller is used
 So        for any V, with X^ the mean of X and f^ = sum_e (n_e / n) f_e, both of the pair:
               r + alpha P V = E X^ + alpha P (V - f^) >= X^ - B / n + alpha inf {P (V - f^) : KL(P^ || P) <= beta / n}
 Floor     V^pi >= the fixed point of V = sum_a pi (...), the right side
@@ -56,7 +57,7 @@ PRECISION = 1e-7  # of values, relative; what is missing is subtracted
 ROUNDS = 30  # of the iteration at most
 FIRST_ROWS = 100  # asked for where there are hardly any
 RESAMPLES = 200  # of the bootstrap
-INFORMATIVE = 0.99  # of the value range: a regret above it says nothing
+INFORMATIVE = 0.5  # of the value range: floor and ceiling further apart than this say too little to act on
 
 
 def counts_in_blocks(log: Log, blocks: int = BLOCKS, ratio: float = RATIO) -> list[Counts]:
@@ -71,6 +72,9 @@ def counts_in_blocks(log: Log, blocks: int = BLOCKS, ratio: float = RATIO) -> li
             log.actions,
             log.reward_range,
             log.range_known,
+            {cost: column[begin:end] for cost, column in log.costs.items()},
+            log.cost_ranges,
+            log.cost_ranges_known,
         )
         for begin, end in pairwise(cuts)
     ]
@@ -223,19 +227,38 @@ def _boundary(n, spread, scales, rates, weights, level):
 # ---- event 2: n KL(P^ || P) <= beta
 
 
-def _divergence(evidence: Evidence, n: Array, level: float) -> Array:
-    """beta / n (pairs,) for the counts n of some blocks: the regret of a mixture of Dirichlet codes, plus the level."""
+def _divergence(evidence: Evidence, past: Array, n: Array, level: float) -> Array:
+    """beta / n (pairs,) for rows n (entries,) that came after the rows `past`.
+
+    The regret of a mixture of Dirichlet codes, plus the level. A code begins with what the past has shown, taken at its
+    word or at a quarter of it; with no past these are the same.
+    """
     m = float(evidence.possible.sum())
-    total = evidence.per_pair(n)
-    codes = np.array([0.5, 1.0 / m, 0.03 / m])
+    total, before = evidence.per_pair(n), evidence.per_pair(past)
     logs = []
-    for a in codes:
-        seen = np.where(n > 0, gammaln(n + a) - gammaln(a), 0.0)
-        logs.append(gammaln(m * a) - gammaln(total + m * a) + evidence.per_pair(seen))
-    code = logsumexp(np.array(logs), axis=0) - np.log(codes.size)
+    for trust in (1.0, 0.25):
+        for base in (0.5, 1.0 / m, 0.03 / m):
+            a, sum_a = trust * past + base, trust * before + m * base
+            seen = np.where(n > 0, gammaln(n + a) - gammaln(a), 0.0)
+            logs.append(gammaln(sum_a) - gammaln(total + sum_a) + evidence.per_pair(seen))
+    code = logsumexp(np.array(logs), axis=0) - np.log(len(logs))
     share = n / np.maximum(total, 1.0)[evidence.pair]
     best = evidence.per_pair(n * np.log(np.where(n > 0, share, 1.0)))
     return np.where(total > 0, (level + best - code) / np.maximum(total, 1.0), np.inf)
+
+
+def _balls(ev: Evidence, delta: float) -> tuple[Array, Array]:
+    """Centre (entries,) and radius (pairs,) of a ball of successors: of all rows, or of the last block if smaller."""
+    begins = sorted({0, len(ev.n) - 1})
+    level = np.log(ev.shape[0] * ev.shape[1] * len(begins) / delta)
+    around, eps = np.zeros(ev.columns.size), np.full(ev.indptr.size - 1, np.inf)
+    for begin in begins:
+        past, n = ev.n[:begin].sum(axis=0), ev.n[begin:].sum(axis=0)
+        radius = _divergence(ev, past, n, level)
+        smaller = radius < eps
+        eps = np.where(smaller, radius, eps)
+        around = np.where(smaller[ev.pair], n / np.maximum(ev.per_pair(n), 1.0)[ev.pair], around)
+    return around, eps
 
 
 @kernel
@@ -323,7 +346,8 @@ class Model(NamedTuple):
     visits: Array  # (blocks, pairs)
     p: Array  # (entries,) P^
     r: Array  # (pairs,) r^
-    eps: Array  # (pairs,) beta / n
+    around: Array  # (entries,) the centre of the ball of successors ...
+    eps: Array  # (pairs,) ... and its radius beta / n
     references: Array  # (blocks, S + 1) f_e
     anchor: Array  # (entries,) f^ of the pair at the successor
     centre: Array  # (pairs,) X^
@@ -359,7 +383,9 @@ def _floor(model: Model, V: Array, worst: float, allowed: Array, policy: Array |
 
     def backed_up(V: Array, wanted: Array) -> Array:
         _largest(model.visits, V, references, ev.possible, wanted, top, largest)
-        return c - alpha * _sup(ev.indptr, ev.columns, model.p, model.eps, anchor, V, wanted, largest, weights, rest)
+        return c - alpha * _sup(
+            ev.indptr, ev.columns, model.around, model.eps, anchor, V, wanted, largest, weights, rest
+        )
 
     lost = ~(backed_up(V, wanted) >= worst)
     for outer in range(ROUNDS + 1):
@@ -424,7 +450,7 @@ def _models(blocks: Sequence[Counts], merged: Counts, alpha: float, delta: float
     S, A = ev.shape
     visits, n = ev.per_pair(ev.n), ev.n.sum(axis=0)
     N = visits.sum(axis=0)
-    eps = _divergence(ev, n, np.log(S * A / (SHARES["transitions"] * delta)))
+    around, eps = _balls(ev, SHARES["transitions"] * delta)
     r = np.clip(ev.per_pair(ev.r.sum(axis=0)) / np.maximum(N, 1.0), *merged.reward_range)
     models = {}
     for name, references in _references(blocks, ev, alpha).items():
@@ -434,7 +460,7 @@ def _models(blocks: Sequence[Counts], merged: Counts, alpha: float, delta: float
         anchor = (share[:, ev.pair] * references[:, ev.columns]).sum(axis=0)
         centre = r + alpha * ev.per_pair((ev.n * references[:, ev.columns]).sum(axis=0)) / np.maximum(N, 1.0)
         p = n / np.maximum(N, 1.0)[ev.pair]
-        models[name] = Model(ev, alpha, N, visits, p, r, eps, references, anchor, centre, noise, part)
+        models[name] = Model(ev, alpha, N, visits, p, r, around, eps, references, anchor, centre, noise, part)
     return models
 
 
@@ -530,9 +556,13 @@ class Certificate:
 
     @property
     def informative(self) -> bool:
-        """Whether floor or ceiling say more than the range of rewards does."""
+        """Whether the log says clearly more than the range of rewards does.
+
+        True where no policy that keeps to logged pairs can be better by more than half of the value range. Pairs that
+        were never logged do not count: no number of rows like these would tell anything of them.
+        """
         low, high = self.value_range
-        return bool(max(self.lower - low, high - self.upper) > (1.0 - INFORMATIVE) * (high - low))
+        return bool(self.upper_supported - self.lower <= INFORMATIVE * (high - low))
 
     def wanted(self, most: int = 10) -> list[Wanted]:
         """The pairs where more data would raise the floor most."""
@@ -564,10 +594,7 @@ def certificate_of(
     merged = _merged(blocks)
     if method not in METHODS:
         raise ModelError(f"no method {method!r}; there are {', '.join(METHODS)}")
-    if not 0.0 < confidence < 1.0:
-        raise ModelError(f"confidence is {confidence!r}; it must be between 0 and 1, such as 0.95")
-    if not 0.0 <= discount < 1.0:
-        raise ModelError(f"discount is {discount!r}; it must be at least 0 and less than 1")
+    _check_numbers(confidence, discount)
     question = Question(
         _checked_policy(policy, merged),
         float(discount),
@@ -580,6 +607,48 @@ def certificate_of(
     )
     found = METHODS[method](blocks, merged, question)
     return dataclasses.replace(found, rows_needed=_rows_needed(found, blocks, question))
+
+
+def cost_bounds(
+    counts: Counts | Sequence[Counts],
+    policy: Policy,
+    cost: str,
+    discount: float,
+    start: Any,
+    confidence: float = 0.95,
+) -> tuple[float, float]:
+    """(low, high) of what a policy costs a step on average: (1 - discount) times the discounted total, from the start.
+
+    A cost is a reward with a range of its own; the policy may be chosen from the same log. Several intervals, or an
+    interval and a certificate, hold together with the sum of what each leaves open: give each its part.
+    """
+    blocks = [counts] if isinstance(counts, Counts) else list(counts)
+    blocks = [_paying(block, cost) for block in blocks]
+    merged = _merged(blocks)
+    _check_numbers(confidence, discount)
+    pi, eta = _checked_policy(policy, merged), _checked_start(start, merged)
+    low, high = _checked_value_range(None, merged, discount)
+    models = _models(blocks, merged, float(discount), 1.0 - confidence)
+    everything = np.ones(merged.shape, bool)
+    f = _plug_in_value(models["behaviour"], pi, 0.5 * (low + high))
+    floors = [_floor(m, f, low, everything, pi, 1.0).value for m in models.values()]
+    ceilings = [-_floor(m, -f, -high, everything, pi, -1.0).value for m in models.values()]
+    floor, ceiling = np.max(floors, axis=0), np.min(ceilings, axis=0)
+    return (1.0 - discount) * float(eta @ floor), (1.0 - discount) * float(eta @ ceiling)
+
+
+def _paying(counts: Counts, cost: str) -> Counts:
+    """The counts with a cost in the place of the reward."""
+    if cost not in counts.cost_sums:
+        there = ", ".join(map(repr, counts.cost_sums)) or "none"
+        raise LogError(f"the log has no cost {cost!r}; its costs: {there}")
+    return dataclasses.replace(
+        counts,
+        reward_sum=counts.cost_sums[cost],
+        reward_square_sum=counts.cost_square_sums[cost],
+        reward_range=counts.cost_ranges[cost],
+        range_known=cost in counts.cost_ranges_known,
+    )
 
 
 def _rows_needed(found: Certificate, blocks: Sequence[Counts], ask: Question) -> int | None:
@@ -748,7 +817,7 @@ def _bootstrap(blocks: list[Counts], merged: Counts, ask: Question) -> Certifica
         p /= ev.per_pair(p)[ev.pair]
         means = sums / np.maximum(n, 1.0) + deviation * rng.standard_normal(n.size)
         r = np.clip(ev.per_pair(p * means), *merged.reward_range)
-        model = Model(ev, ask.alpha, total, ev.n, p, r, nothing, ev.n, nothing, nothing, nothing, nothing)
+        model = Model(ev, ask.alpha, total, ev.n, p, r, p, nothing, ev.n, nothing, nothing, nothing, nothing)
         values.append(_plug_in_value(model, ask.policy, low)[:-1])
         behaviours.append(_plug_in_value(model, logged, 0.5 * (low + high))[:-1])
         uppers.append(_best_value(model, ask.allowed, high))
@@ -808,6 +877,13 @@ def _merged(blocks: Sequence[Counts]) -> Counts:
     for block in blocks[1:]:
         merged = merged.merge(block)
     return merged
+
+
+def _check_numbers(confidence: float, discount: float) -> None:
+    if not 0.0 < confidence < 1.0:
+        raise ModelError(f"confidence is {confidence!r}; it must be between 0 and 1, such as 0.95")
+    if not 0.0 <= discount < 1.0:
+        raise ModelError(f"discount is {discount!r}; it must be at least 0 and less than 1")
 
 
 def _scaled(counts: Counts, factor: int) -> Counts:
