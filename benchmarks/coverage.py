@@ -155,7 +155,7 @@ def coverage(replications):
     rows, begun = [], time.time()
     for problem, sizes, fewer in CASES:
         count = max(replications // fewer, 1)
-        boots = min(count, 2 if fewer > 1 else 200)
+        boots = min(count, 2 if fewer > 1 else 100)
         for size in sizes:
             print(f"{time.time() - begun:5.0f} s: {problem.__name__} at {size:,} rows", file=sys.stderr, flush=True)
             jobs = (joblib.delayed(replication)(problem, size, seed, seed < boots) for seed in range(count))
