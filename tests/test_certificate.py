@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize
@@ -421,6 +423,53 @@ def test_the_bootstrap_is_labelled_narrower_and_not_far_off():
     assert proven.lower < second.lower < second.estimate < second.upper < proven.upper
     again = dualq.certificate_of(counts, policy, 0.9, simulator.start, method="bootstrap", seed=1)
     assert again.lower == second.lower
+
+
+# ---- a run that stops when the promise is met
+
+
+def test_a_run_stops_at_the_promised_regret_and_keeps_it():
+    # 30 runs; each promise may fail with probability .05 at worst: more than 8 failures have probability 1e-5 at most.
+    simulator = problems.two_state()
+    mdp, start = simulator.mdp, simulator.start
+    best = float(start @ dualq.solve(mdp).V)
+    runs = dualq.train(dualq.QLearning(), simulator, 200_000, seeds=range(30), stop=dualq.Regret(1.5), jobs=1)
+    broken = 0
+    for run in runs:
+        c = run.certificate
+        assert run.reason == "regret"
+        assert c.regret <= 1.5
+        assert c.confidence == 0.95
+        assert c.rows == run.steps
+        assert np.log2(run.steps / 1024) == int(np.log2(run.steps / 1024))
+        broken += not (c.lower <= start @ run.solution.primal_policy.value(mdp) and best <= c.upper)
+    assert broken <= 8
+    # the same bits as without looking
+    run = runs[0]
+    plain = dualq.train(dualq.QLearning(), simulator, run.steps, seed=0)
+    assert (plain.solution.Q == run.solution.Q).all()
+    # the last look sees the rows of the run, with what is left of delta for it
+    log = simulator.record(run.steps, 0)
+    looks = int(np.log2(run.steps / 1024)) + 1
+    cuts = [0, *(1024 * 2**j for j in range(looks))]
+    blocks = [
+        Counts.from_rows(
+            type(log.rows)(*(x[i:j] for x in log.rows)), mdp.states, mdp.actions, mdp.reward_range
+        )
+        for i, j in pairwise(cuts)
+    ]  # fmt: skip
+    ask = (run.solution.primal_policy, mdp.discount, start, 1.0 - 0.05 / (looks * (looks + 1)))
+    assert dualq.certificate_of(blocks, *ask).lower == pytest.approx(run.certificate.lower)
+
+
+def test_a_stop_that_is_not_met_or_not_possible():
+    simulator = problems.two_state()
+    run = dualq.train(dualq.QLearning(), simulator, 3000, stop=dualq.Regret(1e-3))
+    assert (run.reason, run.steps, run.certificate.rows) == ("steps", 3000, 2048)
+    with pytest.raises(ModelError, match="on a Simulator without a checkpoint"):
+        dualq.train(dualq.QLearning(), simulator.record(100, 0), 100, discount=0.9, stop=dualq.Regret(1.0))
+    with pytest.raises(ModelError, match="must be positive"):
+        dualq.Regret(0.0)
 
 
 # ---- labels and refusals

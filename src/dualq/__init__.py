@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dualq.algorithms.schedules import constant, inverse_sqrt
     from dualq.algorithms.spd_q import SPDQ
     from dualq.algorithms.spd_rl import SPDRL, SPDRLUniform
-    from dualq.certificate import Certificate, certificate_of, cost_bounds, counts_in_blocks
+    from dualq.certificate import Certificate, Regret, certificate_of, cost_bounds, counts_in_blocks
     from dualq.exact import solve
     from dualq.fit import Fit, load
     from dualq.labels import Labels
@@ -54,6 +54,7 @@ _HOME = {
     "PolicyLearner": "dualq.learner",
     "PrimalDual": "dualq.algorithms.primal_dual",
     "QLearning": "dualq.algorithms.q_learning",
+    "Regret": "dualq.certificate",
     "SPDQ": "dualq.algorithms.spd_q",
     "SPDRL": "dualq.algorithms.spd_rl",
     "SPDRLUniform": "dualq.algorithms.spd_rl",
@@ -92,6 +93,7 @@ __all__ = [
     "PolicyLearner",
     "PrimalDual",
     "QLearning",
+    "Regret",
     "SPDRLUniform",
     "SafeSPDQ",
     "Simulator",

@@ -57,6 +57,7 @@ PRECISION = 1e-7  # of values, relative; what is missing is subtracted
 ROUNDS = 30  # of the iteration at most
 FIRST_ROWS = 100  # asked for where there are hardly any
 RESAMPLES = 200  # of the bootstrap
+FIRST_LOOK = 1024  # rows of a run that is to stop when its promise is met
 INFORMATIVE = 0.5  # of the value range: floor and ceiling further apart than this say too little to act on
 
 
@@ -793,6 +794,71 @@ def _table(counts: Counts, *columns: Array) -> dict[str, Any]:
     table: dict[str, Any] = counts.states.columns()
     table["rows"] = counts.visits.sum(axis=1)
     return table | dict(zip(names, columns, strict=True))
+
+
+# ---- a run that stops when the promise is met
+
+
+@dataclass(frozen=True)
+class Regret:
+    """When to stop a training run: as soon as the certificate of its policy promises a regret of at most `most`.
+
+    The run is looked at after FIRST_LOOK, twice, four times, ... as many rows, which are its blocks. The j-th look
+    spends delta / (j (j + 1)) of delta = 1 - confidence, together delta: so the promise at the stop holds, whenever
+    that is.
+    """
+
+    most: float
+    confidence: float = 0.95
+
+    def __post_init__(self):
+        if not self.most > 0.0:
+            raise ModelError(f"the regret to stop at is {self.most!r}; it must be positive")
+        _check_numbers(self.confidence, 0.0)
+
+    def watch(self, mdp: MDP, start: Array) -> Watch:
+        """One run, from its first row."""
+        return Watch(self, mdp, start)
+
+
+class Watch:
+    """The rows of one run, counted in blocks, and the certificate of the last look."""
+
+    def __init__(self, stop: Regret, mdp: MDP, start: Array):
+        self.stop, self.mdp, self.start = stop, mdp, start
+        self.due = FIRST_LOOK  # the rows after which the next look is due
+        self.rows = self.looks = 0
+        self.blocks: list[Counts] = []
+        self.fresh = True  # whether the next rows begin a block
+        self.certificate: Certificate | None = None
+
+    def see(self, rows: Any) -> None:
+        """Count the next rows, none of them beyond `due`."""
+        mdp = self.mdp
+        counts = Counts.from_rows(rows, mdp.states, mdp.actions, mdp.reward_range)
+        if self.fresh:
+            self.blocks.append(counts)
+        else:
+            self.blocks[-1] = self.blocks[-1].merge(counts)
+        self.fresh = False
+        self.rows += counts.total
+
+    def met(self, policy: Policy) -> bool:
+        """Look, where a look is due: whether the policy's regret is small enough for sure."""
+        if self.rows < self.due:
+            return False
+        self.looks += 1
+        self.due, self.fresh = 2 * self.due, True
+        delta = (1.0 - self.stop.confidence) / (self.looks * (self.looks + 1))
+        merged, alpha = _merged(self.blocks), self.mdp.discount
+        values = _checked_value_range(None, merged, alpha)
+        start, allowed = _checked_start(self.start, merged), _checked_available(self.mdp.available, merged)
+        ask = Question(_checked_policy(policy, merged), alpha, start, 1.0 - delta, allowed, values, False, 0)
+        found = _proven(self.blocks, merged, ask)
+        # All looks together keep the confidence that was asked for, and no single one is chosen beforehand.
+        ask = ask._replace(confidence=self.stop.confidence)
+        self.certificate = dataclasses.replace(found, confidence=ask.confidence, assumptions=_assumptions(merged, ask))
+        return self.certificate.regret <= self.stop.most
 
 
 # ---- the second opinion

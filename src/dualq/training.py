@@ -56,7 +56,8 @@ class Run:
     history: pa.Table = dataclasses.field(repr=False)
     steps: int
     seed: int
-    reason: str  # why it ended: "steps", "target gap", or "end of the rows"
+    reason: str  # why it ended: "steps", "target gap", "regret", or "end of the rows"
+    certificate: Any = None  # of the last look, where `stop` was given
 
 
 def train(
@@ -72,6 +73,7 @@ def train(
     reward_range: tuple[float, float] | None = None,
     record: Sequence[int] = (),
     target_gap: float | None = None,
+    stop: Any = None,
     checkpoint: str | os.PathLike | None = None,
     every: int = 10_000_000,
     jobs: int = -1,
@@ -88,13 +90,17 @@ def train(
     reward_range   (low, high) of an environment's rewards: the primal-dual methods need it, and zeta, beforehand
     record      steps at which the metrics are written to the history
     target_gap  stop at the first recorded step where the true gap is at most this
+    stop        Regret(0.5, confidence=0.95): stop when the certificate of the primal policy, from the run's own rows,
+                promises that no policy is better by more than 0.5 at the start; of a Simulator, without checkpoint
     checkpoint  a file to resume from and to write every `every` steps, when interrupted, and at the end
     jobs        how many seeds run at once: -1 for one per core
     """
     if isinstance(algorithm, type) or not hasattr(algorithm, "advance"):
         raise ModelError(f"{algorithm!r} is not an algorithm; give one with its choices, such as SPDQ(weights=0.1)")
     steps = _whole("steps", steps, 1)
-    options = _Options(steps, _checked_record(record, steps), target_gap, _whole("every", every, 1), progress)
+    options = _Options(steps, _checked_record(record, steps), target_gap, stop, _whole("every", every, 1), progress)
+    if stop is not None and (not isinstance(source, Simulator) or checkpoint is not None):
+        raise ModelError("stop is for a run on a Simulator without a checkpoint; of a log, ask for its certificate")
     with_gap = hasattr(algorithm, "weights") and not hasattr(algorithm, "limits")
     if target_gap is not None and not (options.record and with_gap):
         raise ModelError(
@@ -164,6 +170,7 @@ class _Options:
     steps: int
     record: tuple[int, ...]
     target_gap: float | None
+    stop: Any
     every: int
     progress: bool | None
 
@@ -175,6 +182,7 @@ def _train(
     state, stream = algorithm.init(task.mdp, seed, zeta), task.stream
     walk = Rows.empty(0) if stream is None else stream.init(seed)
     metrics = metrics_of(algorithm, task) if options.record else None
+    watch = None if options.stop is None else options.stop.watch(task.mdp, task.start)
     history: list[dict[str, float]] = []
     settings = {}
     if path is not None:
@@ -196,6 +204,8 @@ def _train(
         saved = k = int(state.k[0])
         while k < options.steps and reason == "steps":
             count = min(size, _next_stop(k, options, path) - k)
+            if watch is not None:
+                count = min(count, watch.due - k)
             if stream is not None:
                 chunk = rows.first(count)
                 count = stream.fill(walk, chunk)
@@ -205,6 +215,8 @@ def _train(
                 chunk = chunk.first(count)
                 check_rewards(chunk.r, task, k)
                 algorithm.advance(state, problem, chunk, k)
+                if watch is not None:
+                    watch.see(chunk)
             else:
                 count = min(count, MODEL_CHUNK)
                 algorithm.advance(state, problem, count, k)
@@ -214,6 +226,8 @@ def _train(
                 history.append(metrics.at(state, k))
                 if _reached(history, options):
                     reason = "target gap"
+            if watch is not None and k == watch.due and watch.met(algorithm.solution(state, task.mdp).primal_policy):
+                reason = "regret"
             if path is not None and (k % options.every == 0 or interrupted()):
                 save(path, settings, state, walk, history)
                 saved = k
@@ -227,7 +241,7 @@ def _train(
     if silent is not None:
         for found in (solution, last):
             fill_silent(found, mdp, silent)
-    return Run(solution, last, _table(history), k, seed, reason)
+    return Run(solution, last, _table(history), k, seed, reason, None if watch is None else watch.certificate)
 
 
 def _reached(history: list[dict[str, float]], options: _Options) -> bool:
