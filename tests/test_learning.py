@@ -10,9 +10,8 @@ import pytest
 
 import dualq
 from dualq import problems
-from dualq.certificate import BLOCKS
+from dualq.certificate import BLOCKS, counts_in_blocks
 from dualq.errors import CheckpointError, LogError
-from dualq.learning import _in_blocks
 
 
 @pytest.fixture(scope="module")
@@ -100,8 +99,10 @@ def test_training_on_a_table_is_training_on_its_rows(two, tmp_path):
     np.testing.assert_array_equal(one.occupancy, other.occupancy)
 
 
-def test_blocks_are_the_log_in_time_order(two):
-    blocks = _in_blocks(two)
+@pytest.mark.parametrize("held", ["arrays", "table"])
+def test_blocks_are_the_log_in_time_order(two, held, tmp_path):
+    two.to_parquet(tmp_path / "log.parquet")
+    blocks = counts_in_blocks(two if held == "arrays" else dualq.read_log(tmp_path / "log.parquet"))
     assert len(blocks) == BLOCKS
     merged = blocks[0]
     for block in blocks[1:]:
@@ -295,4 +296,4 @@ def test_flags_that_never_hold_do_not_make_one_episode():
 
 def test_rows_without_a_time_are_one_block():
     log = dualq.read_log(TINY | {"t": [0] * 8}, **COLUMNS, time=False)
-    assert len(_in_blocks(log)) == 1
+    assert len(counts_in_blocks(log)) == 1

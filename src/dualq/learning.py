@@ -20,7 +20,7 @@ from dualq.algorithms.choices import frequencies
 from dualq.algorithms.pessimism import Careful, careful_model
 from dualq.algorithms.schedules import inverse_sqrt
 from dualq.algorithms.spd_q import SPDQ
-from dualq.certificate import BLOCKS, RATIO, certificate_of
+from dualq.certificate import certificate_of, counts_in_blocks
 from dualq.errors import LogError
 from dualq.exact import solve
 from dualq.fit import Fit
@@ -29,15 +29,12 @@ from dualq.logs.log import Log
 from dualq.logs.starts import start_weights
 from dualq.logs.tables import TableLog, read_log
 from dualq.policy import Policy
-from dualq.rows import Rows
 from dualq.saddle.gaps import duality_gap
 from dualq.solution import Solution
 from dualq.training import train
 
 Array = np.ndarray
 
-MOST_STREAMED = 20_000_000  # rows; a log that is longer is counted once, and not read again in its order
-CHUNK = 1 << 20  # rows
 SPREAD = 0.01  # the part of the weights eta that lies on all states alike: eta must be positive, a start need not be
 
 
@@ -74,7 +71,9 @@ def learn(
     solution, policy, reason = SOLVERS[solver](log, counts, careful, weights)
     promise = None
     if certificate is not None:
-        promise = certificate_of(_in_blocks(log), policy, discount, weights, confidence, log.available, certificate)
+        promise = certificate_of(
+            counts_in_blocks(log), policy, discount, weights, confidence, log.available, certificate
+        )
     return Fit(
         counts=counts,
         careful=careful,
@@ -128,31 +127,6 @@ def _online(log: Any, counts: Counts, careful: Careful, start: Array) -> tuple[S
 
 
 SOLVERS = {"exact": _exact, "pdhg": _pdhg, "online": _online}
-
-
-def _in_blocks(log: Any) -> list[Counts]:
-    """The counts of the log's rows in time order, in blocks that each have RATIO times the rows of all before.
-
-    The certificate takes its references from earlier blocks and is then a third as wide. One block where the rows have
-    no order, or are so many that they are only counted.
-    """
-    counts = log.counts()
-    if counts.total > MOST_STREAMED or not log.has_order:
-        return [counts]
-    sizes = np.diff([0, *sorted({int(counts.total / RATIO**k) for k in range(BLOCKS)} - {0})])
-    stream, rows = log.stream(), Rows.empty(CHUNK)
-    state, blocks = stream.init(0), []
-    for size in sizes:
-        block, left = None, int(size)
-        while left and (got := stream.fill(state, rows.first(min(left, CHUNK)))):
-            left -= got
-            part = Counts.from_rows(
-                rows.first(got), counts.states, counts.actions, counts.reward_range, counts.range_known
-            )
-            block = part if block is None else block.merge(part)
-        if block is not None:
-            blocks.append(block)
-    return blocks
 
 
 def _solution(counts: Counts, careful: Careful, start: Array, method: str) -> Solution:
