@@ -1,6 +1,6 @@
 """How often the certificate's promises hold, on problems with a known truth, and how wide they are.
 
-uv run --all-extras --group bench python benchmarks/coverage.py [--replications 1000] [--only widths|coverage]
+uv run --all-extras --group bench python benchmarks/promises.py [--replications 1000] [--only widths|coverage]
 
 Each replication records a new log, takes the plug-in optimum of that log as the policy, and asks for floor and ceiling.
 "Broken" counts replications where any of the certificate's bounds (floor, ceilings, the behaviour's interval; at the
@@ -12,14 +12,11 @@ import argparse
 import functools
 import sys
 import time
-from pathlib import Path
 
 import joblib
 import numpy as np
 from common import markdown, publish
 from scipy.stats import binom
-
-sys.path.remove(str(Path(__file__).parent))  # numba would take this file for the package of the same name
 
 import dualq
 from dualq import problems
