@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from dualq._version import __version__
 from dualq.algorithms.pessimism import Careful, Estimate
@@ -168,7 +168,7 @@ class Fit:
         later states is common to all actions and not in them. They are not the certificate.
         """
         s = self.counts.states.index(self.label(state))
-        visits, z = self.counts.visits[s], float(norm.ppf(0.5 + self.confidence / 2.0))
+        visits, z = self.counts.visits[s], float(ndtri(0.5 + self.confidence / 2.0))
         actions = []
         for a in sorted(range(visits.size), key=lambda a: (-self.policy.matrix[s, a], -visits[a])):
             value, error = float(self.values[s, a]), float(self.errors[s, a])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from dualq._version import __version__
 from dualq.report import charts
@@ -53,7 +53,7 @@ def _tiles(fit: Any) -> list[tuple[str, str, str]]:
 
 
 def _worth(fit: Any) -> list[str]:
-    z = float(norm.ppf(0.5 + fit.confidence / 2.0))
+    z = float(ndtri(0.5 + fit.confidence / 2.0))
     rows = [
         {"name": name, "low": e.value - z * e.error, "high": e.value + z * e.error, "value": e.value, "label": str(e)}
         for name, e in (("logged, estimate", fit.logged), ("recommended, estimate", fit.expected))
