@@ -10,8 +10,8 @@ import pytest
 
 import dualq
 from dualq import problems
-from dualq.certificate import BLOCKS, counts_in_blocks
 from dualq.errors import CheckpointError, LogError
+from dualq.logs.blocks import BLOCKS, counts_in_blocks
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +114,20 @@ def test_blocks_are_the_log_in_time_order(two, held, tmp_path):
     np.testing.assert_array_equal(
         blocks[0].visits, np.bincount(two.state[:first] * 2 + two.action[:first], minlength=4).reshape(2, 2)
     )
+
+
+def test_the_blocks_of_a_table_carry_its_costs(two, tmp_path):
+    rng = np.random.default_rng(3)
+    frame = {
+        "state": two.state, "action": two.action, "reward": two.reward, "next_state": two.next_state,
+        "time": np.arange(two.state.size), "fuel": rng.random(two.state.size),
+    }  # fmt: skip
+    log = dualq.read_log({name: np.asarray(column) for name, column in frame.items()}, costs=["fuel"])
+    begin = 0
+    for block in counts_in_blocks(log):
+        np.testing.assert_allclose(block.cost_sums["fuel"].sum(), frame["fuel"][begin : begin + block.total].sum())
+        begin += block.total
+    assert begin == two.state.size
 
 
 def test_the_other_solvers_agree_with_the_exact_one(two, fit):

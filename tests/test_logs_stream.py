@@ -8,6 +8,7 @@ import pytest
 import dualq
 from dualq import problems
 from dualq.logs import stream as stream_module
+from dualq.logs.blocks import counts_in_blocks
 from dualq.rows import Rows
 
 
@@ -51,6 +52,23 @@ def test_shuffled_rows_stream_in_time_order_and_resume():
     np.testing.assert_array_equal(read_all(stream, 64, later)[2], r[500:])
 
 
+@pytest.mark.parametrize("time", ["day", "row"])
+def test_rows_of_many_episodes_that_stand_in_time_order_come_in_time_order(time):
+    # Their next states are found episode by episode, which must not leave them so.
+    rng = np.random.default_rng(1)
+    shop, day = np.tile(np.arange(50), 80), np.repeat(np.arange(80), 50)
+    columns = {"state": rng.integers(0, 5, 4000), "action": [0] * 4000, "reward": np.arange(4000.0), "shop": shop}
+    log = dualq.read_log({**columns, "day": day}, episode="shop", time=time)
+    np.testing.assert_array_equal(read_all(log.stream(), 1000)[2], np.arange(3950.0))
+    blocks = counts_in_blocks(log, blocks=3)
+    assert [block.total for block in blocks] == [246, 741, 2963]
+    assert [block.reward_sum.sum() for block in blocks] == [
+        sum(range(246)),
+        sum(range(246, 987)),
+        sum(range(987, 3950)),
+    ]
+
+
 def test_where_time_begins_anew_episodes_stay_together():
     rows = {
         "state": [0, 1] * 5,
@@ -60,7 +78,7 @@ def test_where_time_begins_anew_episodes_stay_together():
         "episode": list("aabbccddee"),
     }
     stream = dualq.read_log({**rows, "done": [False, True] * 5}).stream()
-    assert stream.order == []  # by episode, then time: as they stand
+    assert stream.order == ["e0", "t"]
     s, _, _, _, ended = read_all(stream, 3)
     assert s.tolist() == [0, 1] * 5
     assert ended.tolist() == [False, True] * 5

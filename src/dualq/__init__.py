@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dualq.algorithms.schedules import constant, inverse_sqrt
     from dualq.algorithms.spd_q import SPDQ
     from dualq.algorithms.spd_rl import SPDRL, SPDRLUniform
-    from dualq.certificate import Certificate, Regret, certificate_of, cost_bounds, counts_in_blocks
+    from dualq.certificate import Certificate, Regret, certificate_of, cost_bounds
     from dualq.exact import solve
     from dualq.fit import Fit, load
     from dualq.labels import Labels
@@ -64,7 +64,7 @@ _HOME = {
     "certificate_of": "dualq.certificate",
     "constant": "dualq.algorithms.schedules",
     "cost_bounds": "dualq.certificate",
-    "counts_in_blocks": "dualq.certificate",
+    "counts_in_blocks": "dualq.logs.blocks",
     "duality_gap": "dualq.saddle.gaps",
     "inverse_sqrt": "dualq.algorithms.schedules",
     "learn": "dualq.learning",

@@ -25,9 +25,8 @@ Pairs that were never logged are worth the end of the value range. The policy ma
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,18 +38,11 @@ from dualq.errors import LogError, ModelError
 from dualq.exact import solve
 from dualq.kernels import kernel
 from dualq.logs.counts import Counts
-from dualq.logs.log import Log
-from dualq.logs.tables import TableLog
 from dualq.mdp import MDP
 from dualq.policy import Policy
-from dualq.rows import Rows
 
 Array = np.ndarray
 
-MOST_STREAMED = 20_000_000  # rows; a log that is longer is counted once, and not read again in its order
-CHUNK = 1 << 20  # rows read at a time
-BLOCKS = 6  # of a log that is split here
-RATIO = 4.0  # each block begins when the log is this many times as long as when the one before began
 SHARES = {"optimal": 0.8, "behaviour": 0.1, "transitions": 0.1}  # of delta: the two references, and event 2
 ENOUGH = 20  # rows per logged pair, on average, before a reference is tried
 SPACING = 0.15  # between the logarithms of two rates
@@ -63,47 +55,6 @@ FIRST_ROWS = 100  # asked for where there are hardly any
 RESAMPLES = 200  # of the bootstrap
 FIRST_LOOK = 1024  # rows of a run that is to stop when its promise is met
 INFORMATIVE = 0.5  # of the value range: floor and ceiling further apart than this say too little to act on
-
-
-def counts_in_blocks(log: Log | TableLog, blocks: int = BLOCKS, ratio: float = RATIO) -> list[Counts]:
-    """The counts of a log's rows in time order, cut at N/ratio, N/ratio^2, ... of its N rows.
-
-    One block where the rows have no order, or are so many that they are only counted. What lies in an engine is read
-    once more, in its order, and its costs are counted in one block only.
-    """
-    counts = log.counts()
-    if not log.has_order or counts.total > MOST_STREAMED:
-        return [counts]
-    cuts = sorted({0, counts.total, *(int(counts.total / ratio**k) for k in range(1, blocks))})
-    return list(_cut(log, cuts) if isinstance(log, Log) else _streamed(log, counts, cuts))
-
-
-def _cut(log: Log, cuts: list[int]) -> Iterator[Counts]:
-    rows = log.rows
-    for begin, end in pairwise(cuts):
-        yield Counts.from_rows(
-            type(rows)(*(column[begin:end] for column in rows)),
-            log.states,
-            log.actions,
-            log.reward_range,
-            log.range_known,
-            {cost: column[begin:end] for cost, column in log.costs.items()},
-            log.cost_ranges,
-            log.cost_ranges_known,
-        )
-
-
-def _streamed(log: TableLog, counts: Counts, cuts: list[int]) -> Iterator[Counts]:
-    stream, rows = log.stream(), Rows.empty(CHUNK)
-    state, labels = stream.init(0), (counts.states, counts.actions, counts.reward_range, counts.range_known)
-    for begin, end in pairwise(cuts):
-        block, left = None, end - begin
-        while left and (got := stream.fill(state, rows.first(min(left, CHUNK)))):
-            left -= got
-            part = Counts.from_rows(rows.first(got), *labels)
-            block = part if block is None else block.merge(part)
-        if block is not None:
-            yield block
 
 
 # ---- what the log says

@@ -20,10 +20,11 @@ from dualq.algorithms.choices import frequencies
 from dualq.algorithms.pessimism import Careful, careful_model
 from dualq.algorithms.schedules import inverse_sqrt
 from dualq.algorithms.spd_q import SPDQ
-from dualq.certificate import certificate_of, counts_in_blocks
+from dualq.certificate import certificate_of
 from dualq.errors import LogError
 from dualq.exact import solve
 from dualq.fit import Fit
+from dualq.logs.blocks import counts_in_blocks
 from dualq.logs.counts import Counts
 from dualq.logs.log import Log
 from dualq.logs.starts import start_weights

@@ -250,11 +250,7 @@ class Questions:
     def counts(self) -> Any:
         """The one GROUP BY."""
         table = self.rows()
-        keys = [*self.s, *self.a, *self.n, *(["ended"] if "ended" in table.columns else [])]
-        sums: dict[str, Any] = {"n": table.count()}
-        for name in self.numbers:
-            value = table[name]
-            sums |= {f"{name}_sum": value.sum(), f"{name}_squares": (value * value).sum()}
+        keys, sums = self._grouping(table)
         if not self.schema.next_state:
             sums |= self._extremes(table)  # of the rows that have a successor
         if not self.schema.next_state and not self.skip_bad:
@@ -262,6 +258,15 @@ class Questions:
             if "again" in table.columns:
                 sums |= {"t_known": table.t.count(), "t_again": table.t.count(where=table.again)}
         return table.group_by(keys).agg(**sums)
+
+    def _grouping(self, table: Any) -> tuple[list[str], dict[str, Any]]:
+        """The keys of a transition, and what is added up over its rows."""
+        keys = [*self.s, *self.a, *self.n, *(["ended"] if "ended" in table.columns else [])]
+        sums: dict[str, Any] = {"n": table.count()}
+        for name in self.numbers:
+            value = table[name]
+            sums |= {f"{name}_sum": value.sum(), f"{name}_squares": (value * value).sum()}
+        return keys, sums
 
     def extremes(self) -> Any:
         """The range of every number, and how many are known, over all rows: far cheaper than for every group."""
@@ -282,6 +287,32 @@ class Questions:
         return places.filter(places.rows > 1).count()
 
     # ---- order
+
+    def used(self, some_dropped: bool) -> Any:
+        """The rows that are counted: those that have a successor, or ended."""
+        table = self.rows()
+        if not some_dropped:
+            return table
+        going = table[self.n[0]].notnull()
+        for n in self.n[1:]:
+            going = going & table[n].notnull()
+        return table.filter(going | table.ended if "ended" in table.columns else going)
+
+    def by_block(self, order: list[str], cuts: list[int], some_dropped: bool) -> Any:
+        """The counts of each block: of the rows, in this order, before the first cut, before the second, ..."""
+        import ibis
+
+        table = self.used(some_dropped)
+        place = ibis.row_number()
+        if order:
+            place = place.over(ibis.window(order_by=[table[name] for name in order]))
+        table = table.mutate(place=place)
+        block: Any = ibis.literal(0)
+        for cut in cuts:
+            block = block + (table.place >= cut).cast("int64")
+        table = table.mutate(block=block)
+        keys, sums = self._grouping(table)
+        return table.group_by(["block", *keys]).agg(**sums)
 
     def restarts(self) -> bool:
         """Whether time counts the steps of each episode, rather than days that all of them share."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from dualq.errors import LogError
 from dualq.logs.queries import Questions
+from dualq.logs.schema import ROW
 from dualq.logs.sources import batches, reading
 from dualq.rows import RecordedState, Rows
 
@@ -33,7 +34,7 @@ class TableStream:
             raise LogError(f"{log.opened.name}: the rows of this table have no order; give a time column")
         self.log = log
         with reading(log.opened.name):
-            self.order = _order(q)
+            self.order = time_order(q)
         self._readers: dict[int, _Reader] = {}
 
     def init(self, seed: int) -> RecordedState:
@@ -53,12 +54,14 @@ class TableStream:
         return count
 
 
-def _order(q: Questions) -> list[str]:
-    """The columns to sort by; none, where the rows stand in order already."""
-    if q.schema.time in (None, "row"):
+def time_order(q: Questions) -> list[str]:
+    """The columns to sort by; none, where the rows stand in order already and are asked for as they stand."""
+    if q.schema.time is None:
         return []
-    order = [*q.e, "t"] if q.restarts() else ["t", *q.e]
-    return [] if q.ordered and q.in_order(order) else order
+    by_row = q.schema.time == ROW
+    order = ["t"] if by_row else [*q.e, "t"] if q.restarts() else ["t", *q.e]
+    moved = q.repeats or (bool(q.e) and not q.schema.next_state)  # engines leave the rows of a window by its partitions
+    return [] if q.ordered and not moved and (by_row or q.in_order(order)) else order
 
 
 class _Reader:
@@ -102,13 +105,7 @@ class _Reader:
 
 def rows_in_order(q: Questions, order: list[str], some_dropped: bool) -> Any:
     """The rows that have a successor, sorted by the columns of `order`, or as they stand where there are none."""
-    table = q.rows()
-    known = [name for name in ("ended",) if name in table.columns]
-    if some_dropped:
-        going = table[q.n[0]].notnull()
-        for n in q.n[1:]:
-            going = going & table[n].notnull()
-        table = table.filter(going | table.ended if known else going)
+    table = q.used(some_dropped)
     if order:
         table = table.order_by([table[name] for name in order])
-    return table.select(*q.s, *q.a, *q.n, "r", *known)
+    return table.select(*q.s, *q.a, *q.n, "r", *(["ended"] if "ended" in table.columns else []))
