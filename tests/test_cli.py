@@ -266,7 +266,7 @@ def logged_value(shop, rows):
     places = {label: place for place, label in enumerate(shop.mdp.states)}
     s = np.array([places[label] for label in zip(rows["stock"].tolist(), rows["season"].tolist(), strict=True)])
     n = np.zeros(shop.mdp.rewards.shape)
-    np.add.at(n, (s, rows["order"] // 5), 1.0)
+    np.add.at(n, (s, rows["order"] // 2), 1.0)
     return shop.start @ dualq.Policy(n / n.sum(axis=1, keepdims=True)).value(shop.mdp)
 
 

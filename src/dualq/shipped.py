@@ -1,20 +1,20 @@
 """The log that ships with dualq: two simulated years of a chain of shops. Everything in it is simulated.
 
 Each morning every shop looks at its stock and the season, and a planner orders; in the evening the books show the
-profit, and whether the shelf ended empty. The model is `problems.inventory()`: state (stock, season), action order. A
-season lasts 20 days on average, so that it can be part of a Markov state.
+profit, and whether the shelf ended empty. The model is a small `problems.inventory`: state (stock, season), action
+order. A season lasts 20 days on average, so that it can be part of a Markov state.
 
     shop       1 to SHOPS: an episode each
     day        0 to DAYS - 1
-    season     winter, spring, summer, autumn: spells of random length, a shop's own
-    stock      units in the morning
-    order      units ordered, delivered at once
+    season     winter or summer: spells of random length, a shop's own
+    stock      units in the morning, at most 6
+    order      units ordered, 0, 2, 4 or 6, delivered at once; a delivery costs a fee
     profit     of the day
     stockout   1 where the shelf was empty in the evening, else 0
 
-The planner's habits drift. On the first day: as much as fits once half of the shelf is empty. On the last: ten units
-once a quarter is left. In between the one habit gives way to the other, a little every day. Planners also err: mostly
-by one lot, seldom by more, so that some orders are hardly ever seen in some states.
+The planner's habits drift. On the first day: as much as fits, every morning, whatever a delivery costs. On the last:
+two units, once the shelf is empty. In between the one habit gives way to the other, a little every day. Planners also
+err, mostly by one lot, seldom by more; but they hardly ever leave an empty shelf empty: there the log is thin.
 
 The true optimum is known, which is why a simulated log ships and not a real one: what is promised can be compared with
 what is true. `python -m dualq.shipped` writes the file anew, the same rows each time.
@@ -51,7 +51,7 @@ def path() -> Path:
 
 def truth() -> Simulator:
     """The model that the shipped log was drawn from."""
-    return problems.inventory()
+    return problems.inventory(capacity=6, lot=2, demand={"winter": 1.0, "summer": 3.0}, order_fee=5.0)
 
 
 def stockout_rate(shop: Simulator) -> Array:
@@ -65,19 +65,19 @@ def habits(shop: Simulator) -> tuple[Array, Array]:
     """(S, A) twice: what the planner does on the first day and on the last."""
     mdp = shop.mdp
     stock, orders = np.array(mdp.states.columns()["stock"]), np.array(list(mdp.actions))
-    capacity, lot = stock.max(), orders[1]
-    fill = np.where(2 * stock <= capacity, (capacity - stock) // lot, 0)
-    top_up = np.where(4 * stock <= capacity, 2, 0)
-    return _with_errors(fill, mdp.available), _with_errors(top_up, mdp.available)
+    fill = (stock.max() - stock) // orders[1]
+    top_up = np.where(stock == 0, 1, 0)
+    return _with_errors(fill, stock, mdp.available), _with_errors(top_up, stock, mdp.available)
 
 
-def _with_errors(rule: Array, available: Array) -> Array:
-    """The rule, missed by one lot in a fifth of the days and by anything in a fiftieth."""
-    off = np.abs(np.arange(available.shape[1]) - rule[:, None])
-    by_one = np.where(available & (off == 1), 1.0, 0.0)
+def _with_errors(rule: Array, stock: Array, available: Array) -> Array:
+    """The rule, missed by one lot in a fifth of the days, though not to leave it empty, and by anything in 1 %."""
+    lots = np.arange(available.shape[1])
+    off = np.abs(lots - rule[:, None])
+    by_one = np.where(available & (off == 1) & ((stock[:, None] > 0) | (lots > 0)), 1.0, 0.0)
     anything = np.where(available, 1.0, 0.0)
-    theta = 0.78 * (off == 0) + 0.20 * by_one / by_one.sum(axis=1, keepdims=True).clip(1.0)
-    theta += 0.02 * anything / anything.sum(axis=1, keepdims=True)
+    theta = 0.79 * (off == 0) + 0.20 * by_one / by_one.sum(axis=1, keepdims=True).clip(1.0)
+    theta += 0.01 * anything / anything.sum(axis=1, keepdims=True)
     return theta / theta.sum(axis=1, keepdims=True)
 
 
