@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dualq.labels import Labels
     from dualq.learner import PolicyLearner
     from dualq.learning import learn
+    from dualq.logs.blocks import counts_in_blocks
     from dualq.logs.log import Log
     from dualq.logs.tables import read_log
     from dualq.mdp import MDP

@@ -807,6 +807,7 @@ class Watch:
         self.blocks: list[Counts] = []
         self.fresh = True  # whether the next rows begin a block
         self.certificate: Certificate | None = None
+        self.promises: list[tuple[int, float]] = []  # (rows, the regret that was promised then) of every look
 
     def see(self, rows: Any) -> None:
         """Count the next rows, none of them beyond `due`."""
@@ -834,6 +835,7 @@ class Watch:
         # All looks together keep the confidence that was asked for, and no single one is chosen beforehand.
         ask = ask._replace(confidence=self.stop.confidence)
         self.certificate = dataclasses.replace(found, confidence=ask.confidence, assumptions=_assumptions(merged, ask))
+        self.promises.append((self.rows, self.certificate.regret))
         return self.certificate.regret <= self.stop.most
 
 

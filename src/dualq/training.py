@@ -58,6 +58,7 @@ class Run:
     seed: int
     reason: str  # why it ended: "steps", "target gap", "regret", or "end of the rows"
     certificate: Any = None  # of the last look, where `stop` was given
+    promises: tuple[tuple[int, float], ...] = ()  # of every look: after how many rows, and the regret promised then
 
 
 def train(
@@ -241,7 +242,8 @@ def _train(
     if silent is not None:
         for found in (solution, last):
             fill_silent(found, mdp, silent)
-    return Run(solution, last, _table(history), k, seed, reason, None if watch is None else watch.certificate)
+    looked = () if watch is None else (watch.certificate, tuple(watch.promises))
+    return Run(solution, last, _table(history), k, seed, reason, *looked)
 
 
 def _reached(history: list[dict[str, float]], options: _Options) -> bool:

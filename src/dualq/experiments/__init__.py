@@ -53,7 +53,7 @@ steps taken is null, and so is the side of an interval that was not. Keys by exp
     drift     q_error/CURVE/T and dual_value_loss/CURVE/T
     rates     slope/METRIC/CURVE (log-log, over the last two decades), METRIC/CURVE/T
     bounds    steps/WHAT/eta=H/eps=E                              WHAT = theorem 1 printed | theorem 2 corrected | ... |
-              METRIC measured (a share of 0.9 of the seeds stays below E);
+              METRIC measured (a share of 0.9 of the seeds stays below E) | certificate (promises E);
               METRIC measured/eta=H/T, METRIC printed/eta=H/T, METRIC corrected/eta=H/T: the 0.9 quantile, the bounds
     ablation  q_error/PANEL/CURVE/T, dual_policy_error/PANEL/CURVE/T
     efficiency   value_loss/PROBLEM/METHOD/N (of the worst state), mean_loss/..., q_error/..., N transitions
