@@ -10,10 +10,13 @@ from scipy.optimize import linprog, minimize
 from scipy.stats import binom
 
 import dualq
-from dualq import certificate as module
 from dualq import problems
 from dualq.errors import LogError, ModelError
 from dualq.logs.counts import Counts
+from dualq.proof.evidence import Evidence
+from dualq.proof.floors import models_of
+from dualq.proof.noise import boundary
+from dualq.proof.successors import divergence, sup_over_ball
 
 CONFIDENCE = 0.95
 
@@ -46,7 +49,7 @@ def test_boundary_is_the_root_of_the_mixture_and_beats_no_single_rate_bound_by_m
     spread, scales = rng.random((3, 5)) * 100, 1.0 + rng.random((3, 5))
     rates, weights = np.exp(np.arange(-6.0, 1.0, 0.15)), np.full(47, -np.log(47.0))
     n = np.ones((3, 5))
-    found = module._boundary(n, spread, scales, rates, weights, 5.0)
+    found = boundary(n, spread, scales, rates, weights, 5.0)
     for p in range(5):
         alive = rates * scales[:, p].max() < 1.0
         z = rates[alive, None] * scales[:, p]
@@ -69,9 +72,7 @@ def test_event_one_holds_at_all_times_for_skewed_rewards():
         deviation = np.abs(x[:, :size].sum(axis=1) - 0.03 * size)
         spread = ((x[:, :size] - guess) ** 2).sum(axis=1)[None]
         for scale, sign in ((guess, 1.0), (1.0 - guess, -1.0)):
-            noise = module._boundary(
-                np.ones((1, 2000)), spread, np.full((1, 2000), scale), rates, weights, np.log(2 / 0.1)
-            )
+            noise = boundary(np.ones((1, 2000)), spread, np.full((1, 2000), scale), rates, weights, np.log(2 / 0.1))
             right_side = sign * (x[:, :size].sum(axis=1) - 0.03 * size) > 0.0
             crossed |= (deviation > noise) & right_side
     assert crossed.sum() <= 240
@@ -86,10 +87,10 @@ def test_event_two_holds_at_all_times():
     for _ in range(1000):
         counts = np.cumsum(np.eye(6)[rng.choice(6, 60, p=truth)], axis=0)
         n = counts.ravel()
-        evidence = module.Evidence(
+        evidence = Evidence(
             np.arange(0, n.size + 1, 6), np.tile(np.arange(6), 60), n[None], n[None], n[None], np.ones(6, bool), (60, 1)
         )
-        eps = module._divergence(evidence, np.zeros(n.size), n, np.log(10.0))
+        eps = divergence(evidence, np.zeros(n.size), n, np.log(10.0))
         share = counts / counts.sum(axis=1, keepdims=True)
         ratio = np.where(share > 0, share / np.maximum(truth, 1e-300), 1.0)
         crossed += bool((np.where(share > 0, share * np.log(ratio), 0.0).sum(axis=1) > eps).any())
@@ -121,7 +122,7 @@ def test_supremum_over_the_ball_against_a_general_solver(seed):
         if found.success and divergence(found.x) <= eps * (1 + 1e-6):
             best = max(best, -found.fun)
     weights, rest = np.empty(3), np.empty(1)
-    most = module._sup(
+    most = sup_over_ball(
         np.array([0, 3]), np.arange(3), seen, np.array([eps]), d[:3].copy(), np.zeros(6), np.ones(1, bool),
         np.array([d.max()]), weights, rest,
     )  # fmt: skip
@@ -142,7 +143,7 @@ def test_no_model_in_the_confidence_set_is_below_the_floor_or_above_the_ceiling(
     counts, blocks, alpha = log.counts(), dualq.counts_in_blocks(log), 0.9
     policy = greedy(counts, alpha)
     certificate = dualq.certificate_of(blocks, policy, alpha, simulator.start)
-    models = module._models(blocks, counts, alpha, 0.05)
+    models = models_of(blocks, counts, alpha, 0.05)
     model = models["optimal"]
     ev = model.evidence
     rng = np.random.default_rng(0)
@@ -187,7 +188,7 @@ def test_floor_is_below_a_linear_program_over_a_smaller_set():
     counts, alpha = log.counts(), 0.9
     policy = greedy(counts, alpha)
     certificate = dualq.certificate_of(counts, policy, alpha, simulator.start)  # one block: the anchor is 0
-    model = module._models([counts], counts, alpha, 0.05)["optimal"]
+    model = models_of([counts], counts, alpha, 0.05)["optimal"]
     ev = model.evidence
     V = np.zeros(3)
     for _ in range(60):

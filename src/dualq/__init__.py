@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dualq.algorithms.schedules import constant, inverse_sqrt
     from dualq.algorithms.spd_q import SPDQ
     from dualq.algorithms.spd_rl import SPDRL, SPDRLUniform
-    from dualq.certificate import Certificate, Regret, certificate_of, cost_bounds
+    from dualq.certificate import Certificate, certificate_of, cost_bounds
     from dualq.exact import solve
     from dualq.fit import Fit, load
     from dualq.labels import Labels
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dualq.saddle.gaps import duality_gap, pseudo_gap
     from dualq.simulator import Simulator, settling, wandering
     from dualq.solution import Solution
+    from dualq.stopping import Regret
     from dualq.streams import play
     from dualq.training import train
 
@@ -55,7 +56,7 @@ _HOME = {
     "PolicyLearner": "dualq.learner",
     "PrimalDual": "dualq.algorithms.primal_dual",
     "QLearning": "dualq.algorithms.q_learning",
-    "Regret": "dualq.certificate",
+    "Regret": "dualq.stopping",
     "SPDQ": "dualq.algorithms.spd_q",
     "SPDRL": "dualq.algorithms.spd_rl",
     "SPDRLUniform": "dualq.algorithms.spd_rl",

@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 
 from dualq.algorithms.spd_q import SPDQ
-from dualq.certificate import FIRST_LOOK, Regret
 from dualq.experiments import plots
 from dualq.experiments.curves import (
     Array,
@@ -42,6 +41,7 @@ from dualq.experiments.curves import (
 from dualq.experiments.two_state import choices, problem
 from dualq.experiments.verdicts import Check, Verdict, shown
 from dualq.saddle import theory
+from dualq.stopping import FIRST_LOOK, Regret
 from dualq.training import train
 
 NAME = "bounds"

@@ -1,0 +1,104 @@
+"""The evidence of a log: the counts of its blocks on one pattern, as the proof reads them (docs/certificate.md)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualq.errors import LogError, ModelError
+from dualq.logs.counts import Counts
+
+Array = np.ndarray
+
+
+class Evidence(NamedTuple):
+    """The counts of every block on one pattern: pairs in rows, successors and, as the last column, the end."""
+
+    indptr: Array  # (pairs + 1,)
+    columns: Array  # (entries,) S stands for the end
+    n: Array  # (blocks, entries)
+    r: Array  # (blocks, entries) sums of rewards
+    scatter: Array  # (blocks, entries) sums of (r - mean of the entry and block)^2
+    possible: Array  # (S + 1,) where a row can lead: not to states that were entered only to end
+    shape: tuple[int, int]
+
+    @property
+    def pair(self) -> Array:
+        """(entries,) the pair of each entry."""
+        return np.repeat(np.arange(self.indptr.size - 1), np.diff(self.indptr))
+
+    def per_pair(self, weights: Array) -> Array:
+        """(..., pairs) sums over the successors."""
+        sums = np.zeros((*weights.shape[:-1], self.indptr.size - 1))
+        busy = np.flatnonzero(np.diff(self.indptr))
+        if busy.size:
+            sums[..., busy] = np.add.reduceat(weights, self.indptr[busy], axis=-1)
+        return sums
+
+
+def evidence_of(blocks: Sequence[Counts], merged: Counts) -> Evidence:
+    """The blocks, and all of them together."""
+    S, A = merged.shape
+    ends = bool(merged.ended.any())
+
+    def keys(counts: Counts) -> Array:
+        pair = counts.s.astype(np.int64) * A + counts.a
+        return pair * (S + 1) + np.where(counts.ended, S, counts.s_next)
+
+    known = np.unique(keys(merged))
+    n, r, squares = (np.zeros((len(blocks), known.size)) for _ in range(3))
+    for e, counts in enumerate(blocks):
+        place = np.searchsorted(known, keys(counts))
+        for total, column in ((n, counts.n), (r, counts.reward_sum), (squares, counts.reward_square_sum)):
+            np.add.at(total[e], place, column)  # several states where episodes end are one end
+    scatter = np.maximum(squares - r * r / np.maximum(n, 1.0), 0.0)
+    pair, columns = np.divmod(known, S + 1)
+    indptr = np.searchsorted(pair, np.arange(S * A + 1))
+    possible = np.append(~merged._over(S), ends)
+    return Evidence(indptr, columns, n, r, scatter, possible, (S, A))
+
+
+def merged_counts(blocks: Sequence[Counts]) -> Counts:
+    """The counts of all blocks together."""
+    if not blocks:
+        raise LogError("no counts were given; a certificate needs at least one block of rows")
+    merged = blocks[0]
+    for block in blocks[1:]:
+        merged = merged.merge(block)
+    return merged
+
+
+def paying_counts(counts: Counts, cost: str) -> Counts:
+    """The counts with a cost in the place of the reward."""
+    if cost not in counts.cost_sums:
+        there = ", ".join(map(repr, counts.cost_sums)) or "none"
+        raise LogError(f"the log has no cost {cost!r}; its costs: {there}")
+    return dataclasses.replace(
+        counts,
+        reward_sum=counts.cost_sums[cost],
+        reward_square_sum=counts.cost_square_sums[cost],
+        reward_range=counts.cost_ranges[cost],
+        range_known=cost in counts.cost_ranges_known,
+    )
+
+
+def scaled_counts(counts: Counts, factor: int) -> Counts:
+    """The counts of as many times the same rows."""
+    columns = ("n", "reward_sum", "reward_square_sum")
+    return dataclasses.replace(counts, **{name: getattr(counts, name) * factor for name in columns})
+
+
+def value_range_of(value_range: Any, counts: Counts, alpha: float) -> tuple[float, float]:
+    """What values can be: given, and no wider than what the rewards allow; 0 among it where rows end."""
+    low, high = (end / (1.0 - alpha) for end in counts.reward_range)
+    if counts.ended.any():
+        low, high = min(low, 0.0), max(high, 0.0)
+    if value_range is None:
+        return low, high
+    given_low, given_high = (float(end) for end in value_range)
+    if not given_low <= given_high:
+        raise ModelError(f"the value range is [{given_low:g}, {given_high:g}]; the smaller end must come first")
+    return max(low, given_low), min(high, given_high)

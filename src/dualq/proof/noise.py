@@ -1,0 +1,118 @@
+"""Event 1: how far the mean of r + alpha f_e(s') of each pair can be from its expectation, at every number of rows.
+
+X = r + alpha f_e(s') over the n rows of a pair; m_e a guess of its mean, made before block e. The sum of X - E X stays
+within [-B', B], the empirical-Bernstein boundary of the known sum Q = sum (X - m_e)^2: a mixture over rates lambda_j of
+the supermartingales of Fan, Grama and Liu (docs/certificate.md, event 1).
+
+    docs      here
+    B, B'     noise
+    lambda    rates
+    Q         spread
+    R_e       scales
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import logsumexp
+
+from dualq.kernels import kernel
+from dualq.proof.evidence import Evidence
+
+Array = np.ndarray
+
+SPACING = 0.15  # between the logarithms of two rates
+TYPICAL = 0.25  # of the rewards' range: the standard deviation of r + alpha V(s') that the rates suit best ...
+SHARP = 0.6  # ... and how sharply, in the logarithm
+
+
+def noise_of(
+    evidence: Evidence, references: Array, alpha: float, reward_range: tuple[float, float], level: float, rows: int
+) -> tuple[Array, Array]:
+    """B and B' (2, pairs), and the rewards' part of them (pairs,); f_e (blocks, S + 1); delta = exp(-level) a side."""
+    low, high = reward_range
+    pair = evidence.pair
+    num_blocks = len(references)
+    n, r = evidence.n, evidence.r
+    N = np.cumsum(evidence.per_pair(n), axis=0)
+    spread, scatter_r, scales = [], [], []
+    for e in range(num_blocks):
+        f = alpha * references[e]
+        reachable = f[evidence.possible]
+        bottom, top = low + reachable.min(), high + reachable.max()
+        middle = 0.5 * (bottom + top)
+        if e == 0:
+            m = np.full(N.shape[1], middle)
+        else:
+            past_n, past_r = n[:e].sum(axis=0), r[:e].sum(axis=0)
+            m = (evidence.per_pair(past_r + past_n * f[evidence.columns]) + middle) / (N[e - 1] + 1.0)
+            m = np.clip(m, bottom, top)
+        scales.append((m - bottom, top - m))
+        off = r[e] / np.maximum(n[e], 1.0) + f[evidence.columns] - m[pair]
+        spread.append(evidence.per_pair(evidence.scatter[e] + n[e] * off**2))
+        scatter_r.append(evidence.per_pair(evidence.scatter[e]))
+    spread, scales = np.array(spread), np.array(scales)  # (blocks, pairs), (blocks, 2, pairs)
+    rates, weights = _prior(level, rows, evidence, (low, high), alpha)
+    sides = (np.ascontiguousarray(scales[:, side]) for side in range(2))
+    noise = np.array([boundary(evidence.per_pair(n), spread, scale, rates, weights, level) for scale in sides])
+    part = np.array(scatter_r).sum(axis=0) / np.maximum(spread.sum(axis=0), 1e-300)
+    return noise, np.minimum(part, 1.0)
+
+
+def _prior(level: float, rows: int, evidence: Evidence, reward_range: tuple[float, float], alpha: float):
+    """The rates lambda and the logarithms of their weights: Cauchy in log lambda; fixed before any row is seen."""
+    S, A = evidence.shape
+    unit = max(reward_range[1] - reward_range[0], 1e-3 * max(map(abs, reward_range)), 1e-300)
+    centre = 0.5 * np.log(2.0 * (level + 2.0) * S * A / max(rows, 1)) - np.log(TYPICAL * unit)
+    reach = np.log(4.0 / (1.0 - alpha)) + 0.5 * np.log(max(rows, 2))
+    u = np.arange(-reach, reach + SPACING, SPACING)
+    weights = -np.log1p((u / SHARP) ** 2)
+    return np.exp(centre + u), weights - logsumexp(weights)
+
+
+@kernel
+def boundary(n, spread, scales, rates, weights, level):
+    """The sum that log sum_j w_j exp(lambda_j x - phi_j) = level allows, per pair; found from above by Newton."""
+    num_blocks, num_pairs = spread.shape
+    noise = np.full(num_pairs, np.inf)
+    phi = np.empty(rates.size)
+    alive = np.empty(rates.size, np.int64)
+    for p in range(num_pairs):
+        widest = 0.0
+        for e in range(num_blocks):
+            if n[e, p] > 0.0:
+                widest = max(widest, scales[e, p])
+        count, x = 0, np.inf
+        for j in range(rates.size):
+            if not rates[j] * widest < 1.0:
+                continue
+            total = 0.0
+            for e in range(num_blocks):
+                if n[e, p] > 0.0:
+                    z = rates[j] * scales[e, p]
+                    if z < 1e-3:
+                        psi = rates[j] * rates[j] * (0.5 + z / 3.0 + z * z / 4.0 + z * z * z)
+                    else:
+                        psi = (-np.log1p(-z) - z) / (scales[e, p] * scales[e, p])
+                    total += psi * spread[e, p]
+            phi[count] = total - weights[j]
+            alive[count] = j
+            x = min(x, (level + phi[count]) / rates[j])
+            count += 1
+        if count == 0:
+            continue
+        for _ in range(50):
+            top = -np.inf
+            for k in range(count):
+                top = max(top, rates[alive[k]] * x - phi[k])
+            mass, slope = 0.0, 0.0
+            for k in range(count):
+                share = np.exp(rates[alive[k]] * x - phi[k] - top)
+                mass += share
+                slope += share * rates[alive[k]]
+            step = (top + np.log(mass) - level) * mass / slope
+            x -= step
+            if not step > 1e-12 * x:
+                break
+        noise[p] = x * (1.0 + 1e-10)
+    return noise
