@@ -197,30 +197,34 @@ def test_costs_are_written_and_read_back(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # Minari asks for a description of the data set
-def test_a_minari_data_set_is_a_log(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("FrozenLake-v1", {"is_slippery": True}), ("Taxi-v4", {}), ("CliffWalking-v1", {})],
+)
+def test_what_minaris_recorder_writes_is_a_log(tmp_path, monkeypatch, name, words):
+    # Gymnasium's own wrappers record returns and films, no rows; DataCollector, of the same makers, records the rows.
     gym, minari = pytest.importorskip("gymnasium"), pytest.importorskip("minari")
-    from minari.data_collector.episode_buffer import EpisodeBuffer
-
+    pytest.importorskip("jax", reason="Minari's recorder needs JAX (the group `recorder`)")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
-    env = gym.make("FrozenLake-v1", is_slippery=False, max_episode_steps=20)
-    steps, buffers, rng = Counter(), [], np.random.default_rng(0)
-    for episode in range(20):
-        s, _ = env.reset(seed=episode)
-        seen, acts, rewards, ends, cuts = [s], [], [], [], []
-        while not (ends and (ends[-1] or cuts[-1])):
-            a = int(rng.integers(4))
-            s_next, r, terminated, truncated, _ = env.step(a)
+    recorder = minari.DataCollector(gym.make(name, max_episode_steps=30, **words))
+    steps, paid, first, rng = Counter(), 0.0, Counter(), np.random.default_rng(0)
+    for episode in range(25):
+        s, _ = recorder.reset(seed=episode)
+        first[int(s)] += 1
+        over = False
+        while not over:
+            a = int(rng.integers(recorder.action_space.n))
+            s_next, r, terminated, truncated, _ = recorder.step(a)
             steps[int(s), a, int(s_next), bool(terminated)] += 1
-            s = s_next
-            for column, value in zip((seen, acts, rewards, ends, cuts), (s, a, r, terminated, truncated), strict=True):
-                column.append(value)
-        parts = {"observations": seen, "actions": acts, "rewards": rewards, "terminations": ends, "truncations": cuts}
-        buffers.append(EpisodeBuffer(id=episode, **{name: np.array(part) for name, part in parts.items()}))
-    spaces = {"observation_space": env.observation_space, "action_space": env.action_space}
-    data = minari.create_dataset_from_buffers("dualq/frozen-v0", buffer=buffers, env="FrozenLake-v1", **spaces)
-    log = dualq.read_log(data)
-    assert _in_labels(log.counts()) == dict(steps)
-    np.testing.assert_array_equal(log.starts(), np.where(np.array(list(log.states)) == 0, 20, 0))
+            s, over, paid = s_next, terminated or truncated, paid + float(r)
+    data = recorder.create_dataset(dataset_id=f"dualq/{name.lower()}", eval_env=name)
+    recorder.close()
+    for source in (data, f"minari:dualq/{name.lower()}"):
+        log = dualq.read_log(source)
+        assert _in_labels(log.counts()) == dict(steps)
+        assert log.counts().reward_sum.sum() == paid
+        assert {log.states[s]: n for s, n in enumerate(log.starts().tolist()) if n} == dict(first)
+        assert (log.dropped, log.coverage().jumps) == (0, 0)  # every step but the last of an episode leads to the next
 
 
 def test_an_ibis_table_and_databases_are_logs(tmp_path):

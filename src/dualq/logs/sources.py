@@ -18,6 +18,7 @@ import gzip
 import json
 import os
 import re
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -360,9 +361,10 @@ def _of_url(url: str, table: str | None) -> Source:
         url = url.replace("postgresql://", "postgres://", 1)
         shown = re.sub(r"//[^/]*@", "//", url).split("?")[0]  # no password in a message
         try:
-            con = ibis.connect(url)
+            con: Any = ibis.connect(url)
         except Exception as error:
             raise LogError(f"{shown}: cannot connect ({_first_line(error)})") from None
+        weakref.finalize(con, con.con.close)  # Ibis itself leaves the connection open
         read = con.table(_table_name(shown, table, con.list_tables()))
         return Source(read, f"{shown}::{read.get_name()}", lambda: _of_url(url, table))
     scheme = url.split("://")[0]
