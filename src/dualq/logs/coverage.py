@@ -250,7 +250,7 @@ def _where(test: Any, periods: Periods) -> tuple[str, str]:
 
 def _words(what: str, outcome: Outcome, found: bool, period: tuple[str, str] | None) -> str:
     if not outcome.tested:
-        return f"{what}: too few rows to tell whether it changed"
+        return f"{what}: too few rows to tell of a change"
     sure = p_value(outcome.p_value)
     if not found:
         return f"{what}: no change was found ({sure})"

@@ -115,7 +115,7 @@ def read_log(
         _time_as(opened, schema),
     )
     declared = _listed_actions(schema, available or {})
-    log = TableLog(opened, questions, Path(quarantine) if quarantine is not None else None, declared)
+    log = TableLog(opened, questions, _quarantine(opened.name) if quarantine is None else Path(quarantine), declared)
     _check_text(log)
     log.counts()
     return log if available is None else replace(log, available=_available(log, available))
@@ -174,7 +174,7 @@ class TableLog:
 
     opened: Source = field(repr=False)
     questions: Questions = field(repr=False)
-    quarantine: Path | None = None  # where bad rows go, once there are some
+    quarantine: Path  # where bad rows go, once there are some
     declared: tuple[tuple[Any, ...], ...] = ()  # actions that exist, taken or not: a value for each of their columns
     available: Array | None = field(default=None, repr=False)  # (S, A) which pairs exist, where the user said so
 
@@ -415,7 +415,7 @@ def _count(log: TableLog) -> _Counted:
     if q.skip_bad:
         skipped += _set_aside(log, rejected)
         if groups.num_rows == 0:
-            raise LogError(f"{name}: no row is left; all {skipped:,} are bad, see {_quarantine(log)}")
+            raise LogError(f"{name}: no row is left; all {skipped:,} are bad, see {log.quarantine}")
     counted = _Counted(log, groups, extremes, skipped)
     if counted.counts.total == 0:
         few = f"{count(counted.dropped, 'row')} without a successor, and no other"
@@ -554,9 +554,9 @@ def _shown(value: Any) -> str:
     return repr(value) if isinstance(value, str | int | bool) else str(value)
 
 
-def _quarantine(log: TableLog) -> Path:
-    """Where bad rows go; a name that no glob for logs would take up again."""
-    return log.quarantine or Path(f"{Path(log.opened.name.replace('::', '.').replace('/', '_')).name}.bad")
+def _quarantine(name: str) -> Path:
+    """Where bad rows go, if nobody said so; a name that no glob for logs would take up again."""
+    return Path(f"{Path(name.replace('::', '.').replace('/', '_')).name}.bad")
 
 
 def _set_aside(log: TableLog, rejected: list[tuple[str, int, str, str]]) -> int:
@@ -580,7 +580,7 @@ def _set_aside(log: TableLog, rejected: list[tuple[str, int, str, str]]) -> int:
     for file, line, message, line_text in rejected:
         writer.writerow([file, f"line {line}", message, line_text])
     if count or rejected:
-        write_whole(_quarantine(log), text.getvalue().encode())
+        write_whole(log.quarantine, text.getvalue().encode())
     return count
 
 
