@@ -15,6 +15,7 @@ PACKAGE = ROOT / "src" / "dualq"
 LAYERS = [
     "_version",
     "errors",
+    "plain",
     "kernels",
     "labels",
     "files",

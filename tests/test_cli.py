@@ -196,7 +196,7 @@ def test_learn_explain_and_act_on_a_log_of_ones_own(tmp_path, capsys):
     assert cli.run(["learn", str(path), *columns, "--out", str(run)]) == 0
     said = capsys.readouterr().out
     assert "sides.csv" in said
-    assert "1 rows have no successor" in said
+    assert "dropped: 1 row without a successor" in said
     assert cli.run(["act", str(run), "--state", '{"side": "right"}']) == 0
     assert json.loads(capsys.readouterr().out) == "go"
     assert cli.run(["act", str(run), "--state", "left"]) == 0
@@ -219,6 +219,9 @@ def test_learn_explain_and_act_on_a_log_of_ones_own(tmp_path, capsys):
         (["learn", "{path}", *SIDE_COLUMNS, "--certificate", "magic"], "magic"),
         (["learn", "{path}", *SIDE_COLUMNS, "--start", "here"], "start is 'here'"),
         (["learn", "nowhere.parquet"], "nowhere.parquet: no such file"),
+        (["learn", "{path}", *SIDE_COLUMNS, "--reward-range", "0;2"], "--reward-range 0;2: must be two numbers, LO,HI"),
+        (["learn", "{path}", *SIDE_COLUMNS, "--reward-range", "0,1"], "pay is 2; the known range is [0, 1]"),
+        (["learn", "{path}", *SIDE_COLUMNS, "--quarantine", "bad.csv"], "without --skip-bad"),
         (["act", "{folder}", "--state", "3"], "no fit was saved here"),
         (["explain", "{folder}", "--state", "3"], "no fit was saved here"),
     ],
@@ -231,6 +234,20 @@ def test_learn_refuses_in_one_line(arguments, message, tmp_path, capsys):
     assert said == ""
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_learn_takes_a_range_and_sets_bad_rows_aside(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sides.csv").write_text(SIDES + "left,go,nan,8\n")
+    columns = ["learn", "sides.csv", *SIDE_COLUMNS, "--json", "--skip-bad"]
+    assert cli.run([*columns, "--reward-range=-1,3", "--quarantine", "aside.csv"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["set_aside"], facts["coverage"]["skipped"]) == ("aside.csv", 1)
+    assert "rewards must be finite" in (tmp_path / "aside.csv").read_text()
+    assert any("rewards are in [-1, 3] (known)" in words for words in facts["certificate"]["assumptions"])
+    assert cli.run(columns) == 0
+    assert json.loads(capsys.readouterr().out)["set_aside"] == "sides.csv.bad"
+    assert (tmp_path / "sides.csv.bad").read_text() == (tmp_path / "aside.csv").read_text()
 
 
 def test_the_examples_of_the_readme_are_right(capsys, tmp_path, monkeypatch):

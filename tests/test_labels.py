@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dualq.errors import ModelError
 from dualq.labels import Labels, as_labels
+from dualq.plain import nearest
 
 
 @given(st.lists(st.one_of(st.integers(), st.text()), unique=True))
@@ -75,6 +76,21 @@ def test_an_unknown_label_is_answered_with_a_near_one(asked, message):
 def test_the_hint_keeps_the_type():
     with pytest.raises(ModelError, match=r"no state '3'; did you mean 3\?"):
         Labels(10).index("3")
+
+
+def test_a_hint_is_given_only_where_names_are_alike():
+    two = Labels([(3, "winter"), (30, "summer")], ("stock", "season"))
+    for asked, message in (
+        ((99, "winter"), r"known are for stock 3, 30$"),  # 99 is not like 9, nor 30 like 3
+        ((3, "wintr"), r"did you mean season 'winter'\?$"),
+        ((3, "july"), r"known are for season 'winter', 'summer'$"),
+        ((3, "summer"), r"known are \(3, 'winter'\), \(30, 'summer'\)$"),  # both exist, and never together
+    ):
+        with pytest.raises(ModelError, match=message):
+            two.index(asked)
+    assert nearest("date", ["state", "stage"]) is None
+    assert nearest("Profits", ["shop", "profit"]) == "profit"
+    assert nearest("time", ["shop", "timestamp"]) == "timestamp"
 
 
 def test_bad_labels_are_refused():

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 
+import ibis
 import numpy as np
 import pytest
 from scipy import stats
 
 import dualq
 from dualq import problems
+from dualq.logs import coverage as coverage_module
 from dualq.logs.change import _variance_over_orders, alike_counts, alike_means
 from dualq.policy import Policy
 from dualq.simulator import Simulator
@@ -43,7 +45,7 @@ def test_figures_by_hand():
     assert coverage.effective_size == pytest.approx(9 / (1 / 2 + 1 + 1))
     assert coverage.never_left == [2]
     assert coverage.jumps == 1  # the second row leads to 1, and the third stands in 0
-    assert "1 rows have a next state that is not the state of the following row" in coverage.notes
+    assert "in 1 row the next state is not the state of the following row" in coverage.notes
 
 
 def test_a_table_has_the_coverage_of_its_arrays(tmp_path):
@@ -66,9 +68,9 @@ def test_false_alarms_are_as_rare_as_stated():
     for seed in range(150):
         log = walk(np.random.default_rng(1000 + seed), 400, *model(seed))
         coverage = log.coverage(level=0.05)
-        alarms["warnings"] += bool(coverage.warnings)
+        alarms["warnings"] += any(coverage.drift[what].found for what in ("dynamics", "rewards"))
         alarms["behaviour"] += coverage.drift["behaviour"].found
-        alarms["memory"] += log.markov_test(level=0.05).found
+        alarms["memory"] += coverage.memory.found
     assert all(count <= 16 for count in alarms.values()), alarms
 
 
@@ -95,7 +97,38 @@ def test_a_hidden_state_is_noticed():
     s = np.tile([0, 0, 1, 1], 100)
     log = dualq.Log(s[:-1], np.zeros(399, int), np.zeros(399), s[1:], 2, 1)
     assert log.markov_test().found
+    assert log.coverage().memory == log.markov_test()
+    assert any("depends on the state before too" in warning for warning in log.coverage().warnings)
     assert not problems.two_state().record(2000, seed=0).markov_test().found  # false alarm 1%; the seed is fixed
+
+
+def test_memory_is_not_tested_where_that_would_take_long(monkeypatch):
+    log = problems.two_state().record(2000, seed=0)
+    assert log.coverage().memory.tested > 0
+    for limit in ("MOST_ROWS", "MOST_CELLS"):
+        with monkeypatch.context() as less:
+            less.setattr(coverage_module, limit, 10)
+            memory = log.coverage().memory
+            assert (memory.tested, memory.found) == (0, False)
+            assert "was not tested" in memory.words
+    # Rows without an order have no row before them.
+    rows = {"state": [0, 1], "action": [0, 0], "reward": [1.0, 1.0], "next_state": [1, 0]}
+    assert dualq.read_log(ibis.memtable(rows).distinct()).coverage().memory is None
+
+
+def test_states_that_occur_once_ask_for_bins():
+    x = np.random.default_rng(0).random(50)
+    rows = {"state": x, "action": [0, 1] * 25, "reward": x, "t": np.arange(50)}
+    (warning,) = dualq.read_log(rows).coverage().warnings
+    assert "49 of 49 states occur in one row only" in warning
+    assert "--bins state=10" in warning
+    assert dualq.read_log(rows, bins={"state": 5}).coverage().warnings == []
+
+
+def test_a_probability_is_never_zero():
+    s = np.tile([0, 0, 1, 1], 1000)
+    words = dualq.Log(s[:-1], np.zeros(3999, int), np.zeros(3999), s[1:], 2, 1).markov_test().words
+    assert "p < 1e-16" in words
 
 
 def test_a_drifting_planner_is_no_warning():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import itertools
 import shutil
 import sqlite3
 from collections import Counter
@@ -24,6 +25,7 @@ from dualq.errors import LogError
 from dualq.logs import places, tables
 from dualq.logs.schema import Bins
 from dualq.logs.starts import start_weights
+from dualq.rows import Rows
 
 # ---- every engine counts what a loop counts
 
@@ -79,7 +81,7 @@ def test_counts_are_those_of_a_loop(engine, next_state, tmp_path_factory, data):
     expected, dropped = counted(table)
     source = ENGINES[engine](table, tmp_path_factory.getbasetemp())
     if not expected:
-        with pytest.raises(LogError, match="have no successor"):
+        with pytest.raises(LogError, match="without a successor"):
             dualq.read_log(source, **WORDS)
         return
     log = dualq.read_log(source, **WORDS)
@@ -197,30 +199,34 @@ def test_costs_are_written_and_read_back(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # Minari asks for a description of the data set
-def test_a_minari_data_set_is_a_log(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("FrozenLake-v1", {"is_slippery": True}), ("Taxi-v4", {}), ("CliffWalking-v1", {})],
+)
+def test_what_minaris_recorder_writes_is_a_log(tmp_path, monkeypatch, name, words):
+    # Gymnasium's own wrappers record returns and films, no rows; DataCollector, of the same makers, records the rows.
     gym, minari = pytest.importorskip("gymnasium"), pytest.importorskip("minari")
-    from minari.data_collector.episode_buffer import EpisodeBuffer
-
+    pytest.importorskip("jax", reason="Minari's recorder needs JAX (the group `recorder`)")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
-    env = gym.make("FrozenLake-v1", is_slippery=False, max_episode_steps=20)
-    steps, buffers, rng = Counter(), [], np.random.default_rng(0)
-    for episode in range(20):
-        s, _ = env.reset(seed=episode)
-        seen, acts, rewards, ends, cuts = [s], [], [], [], []
-        while not (ends and (ends[-1] or cuts[-1])):
-            a = int(rng.integers(4))
-            s_next, r, terminated, truncated, _ = env.step(a)
+    recorder = minari.DataCollector(gym.make(name, max_episode_steps=30, **words))
+    steps, paid, first, rng = Counter(), 0.0, Counter(), np.random.default_rng(0)
+    for episode in range(25):
+        s, _ = recorder.reset(seed=episode)
+        first[int(s)] += 1
+        over = False
+        while not over:
+            a = int(rng.integers(recorder.action_space.n))
+            s_next, r, terminated, truncated, _ = recorder.step(a)
             steps[int(s), a, int(s_next), bool(terminated)] += 1
-            s = s_next
-            for column, value in zip((seen, acts, rewards, ends, cuts), (s, a, r, terminated, truncated), strict=True):
-                column.append(value)
-        parts = {"observations": seen, "actions": acts, "rewards": rewards, "terminations": ends, "truncations": cuts}
-        buffers.append(EpisodeBuffer(id=episode, **{name: np.array(part) for name, part in parts.items()}))
-    spaces = {"observation_space": env.observation_space, "action_space": env.action_space}
-    data = minari.create_dataset_from_buffers("dualq/frozen-v0", buffer=buffers, env="FrozenLake-v1", **spaces)
-    log = dualq.read_log(data)
-    assert _in_labels(log.counts()) == dict(steps)
-    np.testing.assert_array_equal(log.starts(), np.where(np.array(list(log.states)) == 0, 20, 0))
+            s, over, paid = s_next, terminated or truncated, paid + float(r)
+    data = recorder.create_dataset(dataset_id=f"dualq/{name.lower()}", eval_env=name)
+    recorder.close()
+    for source in (data, f"minari:dualq/{name.lower()}"):
+        log = dualq.read_log(source)
+        assert _in_labels(log.counts()) == dict(steps)
+        assert log.counts().reward_sum.sum() == paid
+        assert {log.states[s]: n for s, n in enumerate(log.starts().tolist()) if n} == dict(first)
+        assert (log.dropped, log.coverage().jumps) == (0, 0)  # every step but the last of an episode leads to the next
 
 
 def test_an_ibis_table_and_databases_are_logs(tmp_path):
@@ -293,6 +299,71 @@ def test_bins_are_those_of_numpy():
     assert Bins((1.0, 2.0)).label(2.0) == ">= 2"
 
 
+def test_fewer_bins_than_asked_are_said():
+    x = np.array([0.0] * 60 + [1.0, 2.0, 3.0, 4.0] * 10)
+    table = {"state": x, "action": np.zeros(100, int), "reward": np.ones(100), "t": np.arange(100)}
+    log = dualq.read_log(table, bins={"state": 4})  # the quantiles are 0, 0 and 2: nothing lies below 0
+    assert log.bins["state"].edges == (2.0,)
+    assert list(log.states) == ["< 2", ">= 2"]
+    assert "state: 2 bins and not 4, because many rows have the same value" in log.coverage().notes
+    assert dualq.read_log({**table, "state": np.arange(100.0)}, bins={"state": 4}).remarks == ()
+    with pytest.raises(LogError, match=r"cannot be cut into 2 bins .* 0.5 of all rows or more have the value 0; give"):
+        dualq.read_log(table, bins={"state": 2})
+
+
+@pytest.mark.parametrize(
+    ("times", "order"),
+    [
+        (["10", "9", "11", "8"], [3, 1, 0, 2]),
+        (["1.5", "1e1", "-2", "2"], [2, 0, 3, 1]),
+        (["2024-01-01T01:30:00+02:00", "2024-01-01", "2023-12-31T23:45:00Z", "2024-01-01 00:30"], [0, 2, 1, 3]),
+        (["week 02", "week 01", "week 10", "week 09"], [1, 0, 3, 2]),
+    ],
+)
+def test_times_that_are_text_are_in_the_order_of_what_they_mean(times, order):
+    log = dualq.read_log({"state": [0, 1, 2, 3], "action": [0] * 4, "reward": [1.0] * 4, "t": times})
+    following = dict(zip(log.counts().s.tolist(), log.counts().s_next.tolist(), strict=True))
+    assert following == dict(itertools.pairwise(order))
+    chunk, stream = Rows.empty(10), log.stream()
+    assert chunk.s[: stream.fill(stream.init(0), chunk)].tolist() == order[:3]
+    log.coverage()
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        (["day 9", "day 10", "day 11"], "is text, of several lengths: sorted as text it would run from 'day 10'"),
+        (["31/01/2024", "01/02/2024", "02/02/2024"], "is text such as '01/02/2024'; give numbers, dates as 2024-02-29"),
+        (["1", "2", "soon"], "the time column 't' is text: row 2 has 'soon'; it must hold numbers"),
+    ],
+)
+def test_times_that_nobody_can_order_are_refused(times, message, tmp_path):
+    rows = {"state": [0, 1, 2], "action": [0] * 3, "reward": [1.0] * 3, "t": times}
+    with pytest.raises(LogError, match=message):
+        dualq.read_log(rows)
+    if "soon" in times:
+        log = dualq.read_log(rows, skip_bad=True, quarantine=tmp_path / "bad.csv")
+        assert (log.counts().total, log.skipped, log.dropped) == (1, 1, 1)
+
+
+def test_labels_of_a_text_file_stay_as_they_are_written(tmp_path):
+    path = tmp_path / "log.csv"
+    for states, following, kind in (
+        (["007", "010", "100"], ["010", "100", "007"], str),
+        (["100", "101", "100"], ["007", "100", "101"], str),  # the state alone looks like a number
+        (["12345678901234567890", "12345678901234567891", "5"], ["5", "5", "12345678901234567890"], str),
+        (["0", "-5", "3"], ["3", "0", "-5"], int),
+        (["0.5", "1", "2"], ["1", "2", "0.5"], float),
+    ):
+        rows = zip(states, following, strict=True)
+        path.write_text("state,action,reward,next_state\n" + "".join(f"{s},1,1,{n}\n" for s, n in rows))
+        log = dualq.read_log(path)
+        assert set(log.states) == {kind(label) for label in (*states, *following)}
+    path.write_text("state,action,reward,next_state\n1,1,1,2\n2,1,1,oops\n")
+    with pytest.raises(LogError, match="'state' holds numbers and 'next_state' text; both must be of one kind"):
+        dualq.read_log(path)
+
+
 def test_where_value_is_measured():
     rows = {"state": list("abab"), "action": [0] * 4, "reward": [1.0] * 4, "t": [0, 1, 0, 1], "episode": [1, 1, 2, 2]}
     log = dualq.read_log({**rows, "done": [False, True, False, True]})
@@ -313,10 +384,32 @@ def test_where_value_is_measured():
 def test_what_is_available_is_checked():
     rows = {"state": ["a", "b"], "action": ["x", "y"], "reward": [1.0, 1.0], "next_state": ["b", "a"]}
     assert dualq.read_log(rows, available={"a": ["x"]}).available.tolist() == [[True, False], [True, True]]
-    with pytest.raises(LogError, match="available: the log has 1 rows with state='a', action='x'"):
+    with pytest.raises(LogError, match="available: the log has 1 row with state='a', action='x'"):
         dualq.read_log(rows, available={"a": ["y"]})
     with pytest.raises(LogError, match="available: no state 'c'"):
         dualq.read_log(rows, available={"c": ["y"]})
+    with pytest.raises(LogError, match=r"available: for 'a' there is 'x'; it must be {state: "):
+        dualq.read_log(rows, available={"a": "x"})
+    with pytest.raises(LogError, match="available: actions in 'action' are string in the log; got 3"):
+        dualq.read_log(rows, available={"a": ["x", 3]})
+
+
+def test_an_action_that_was_never_taken_may_exist():
+    rows = {"state": ["a", "b"] * 2000, "action": ["x", "y"] * 2000, "reward": [1.0, 0.0] * 2000}
+    rows |= {"next_state": ["b", "a"] * 2000}
+    words = {"reward_range": (0, 1), "available": {"a": ["x"], "b": ["y"]}}
+    without = dualq.learn(dualq.read_log(rows, **words), discount=0.5)
+    # By hand: 1 in a and 0 in b, in turn, is worth 4/3 in a and 2/3 in b, and 1 at the start, both alike.
+    assert without.certificate.upper == pytest.approx(1.0, abs=0.2)
+    log = dualq.read_log(rows, **(words | {"available": {"a": ["x"], "b": ["y", "z"]}}))
+    assert list(log.actions) == ["x", "y", "z"]
+    assert log.counts().visits.tolist() == [[2000, 0, 0], [0, 2000, 0]]
+    assert log.available.tolist() == [[True, False, False], [False, True, True]]
+    with_z = dualq.learn(log, discount=0.5)
+    # z in b may pay 1 each time and lead anywhere: any policy may be worth up to 2, and the logged ones still 1.
+    assert with_z.certificate.upper == pytest.approx(2.0, abs=0.2)
+    assert with_z.certificate.upper_supported == pytest.approx(1.0, abs=0.2)
+    assert with_z.policy.act("b") == "y"
 
 
 # ---- hostile rows, each with its message
@@ -339,7 +432,10 @@ HOSTILE = {
     "no rows": (HEAD, "there are no rows"),
     "cut off": (HEAD + GOOD + "2,3,3", "line 7 is no row of the table, '2,3,3'.*the file may be cut off"),
     "delimiter": ((HEAD + GOOD).replace(",", "~"), "the only column is 'shop~day~stock~order~profit'; its delimiter"),
-    "no successor": (HEAD + "1,1,3,a,1\n2,1,3,a,1\n", "2 rows have no successor; is every row an episode of its own"),
+    "no successor": (
+        HEAD + "1,1,3,a,1\n2,1,3,a,1\n",
+        "2 rows without a successor, and no other; is every row an episode of its own",
+    ),
 }
 
 
@@ -358,6 +454,14 @@ def test_hostile_rows_stop_with_what_to_do(tmp_path, case):
         ({"reward": "profits"}, "reward names the column 'profits', which does not exist; did you mean 'profit'"),
         ({"time": False}, 'with neither next_state nor time no row has a successor; .* or time="row"'),
         ({"state": None}, "which column is the state"),
+        ({"action": "stock"}, "the column 'stock' is given as state and as action; it can be one of them"),
+        ({"next_state": "stock"}, "the column 'stock' is given as state and as next_state"),
+        ({"terminal": "shop", "truncated": "shop"}, "the column 'shop' is given as terminal and as truncated"),
+        (
+            {"reward": "gain"},
+            "column 'gain', which does not exist; there are 'shop', 'day', 'stock', 'order', 'profit'",
+        ),
+        ({"episode": False}, r"a time must not repeat; if the rows are of several episodes, .* \(--episode\)"),
         ({"state": 3}, "state is 3; it must be the name of a column"),
         ({"bins": {"order": 3}}, "bins are given for 'order', which holds text, not numbers"),
         (
@@ -406,6 +510,8 @@ def test_files_cut_off_in_the_middle_are_said_to_be(tmp_path):
         dualq.read_log(tmp_path / "log.csv")
     with pytest.raises(LogError, match=r"no such file; did you mean 'log.parquet'"):
         dualq.read_log(tmp_path / "logs.parquet")
+    with pytest.raises(LogError, match=r"no such file; beside it there are 'log.csv', 'log.csv.gz', 'log.feather', "):
+        dualq.read_log(tmp_path / "xy.parquet")  # ends like log.parquet, and is not like it
 
 
 def test_a_time_that_repeats_is_found_where_next_states_are_given(tmp_path, monkeypatch):

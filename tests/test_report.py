@@ -15,7 +15,7 @@ from dualq import problems
 from dualq.report import charts, page
 from dualq.report.html import report_html
 from dualq.report.terminal import print_fit
-from dualq.report.words import number, percent, said
+from dualq.report.words import evidence, number, percent, said
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +70,47 @@ def test_the_page_and_the_terminal_say_the_same_numbers(fit):
     for change in fit.changes():
         assert percent(change["time_share"]) in html
         assert percent(change["time_share"]) in terminal
+
+
+def printed(fit):
+    stream = io.StringIO()
+    print_fit(fit, Console(file=stream, width=400))
+    return " ".join(stream.getvalue().split())
+
+
+def test_what_the_tests_say_of_the_assumptions_stands_beside_them(fit):
+    html, terminal = Words(report_html(fit)).text, printed(fit)
+    assert len(evidence(fit)) == 4  # behaviour, dynamics, rewards, and the state before
+    for words in evidence(fit):
+        assert words in html
+        assert words in terminal
+    assert html.index("What is proven rests on:") < html.index("What the log itself says of that:")
+    assert fit.summary()["coverage"]["memory"]["p_value"] == fit.coverage.memory.p_value
+
+
+def test_lines_of_nothing_are_not_shown():
+    # Both actions in both states, 30 rows of each: nothing is thin, and every state has a choice.
+    rows = {"s": [0, 0, 1, 1] * 30, "a": [0, 1] * 60, "r": [1.0, 0.0] * 60, "n": [0, 1, 1, 0] * 30}
+    fit = dualq.learn(dualq.read_log(rows, state="s", action="a", reward="r", next_state="n"), discount=0.5)
+    terminal = printed(fit)
+    assert "4 of 4 pairs of state and action were logged note" in terminal.replace("  ", " ")
+    assert "no choice" not in terminal
+    assert "one action only" not in terminal
+
+
+def test_a_gain_within_its_error_is_said_to_be():
+    rng = np.random.default_rng(2)
+    a = rng.random(60) < 0.4
+    r = np.where(a, 0.2, 0.0) + rng.normal(size=60)  # a hardly better action, a few rows, much noise
+    words = {"state": "s", "action": "a", "reward": "r", "time": "row"}
+    doubtful = dualq.learn(dualq.read_log({"s": [0] * 60, "a": a.astype(int), "r": r}, **words), discount=0.5)
+    clear = dualq.learn(dualq.read_log({"s": [0] * 60, "a": a.astype(int), "r": r + 9 * a}, **words), discount=0.5)
+    for fit, doubt in ((doubtful, True), (clear, False)):
+        gain = fit.expected.value - fit.logged.value
+        assert fit.num_changes == 1
+        assert (gain <= np.hypot(fit.expected.error, fit.logged.error)) == doubt
+        assert ("this log does not tell whether the policy is better" in printed(fit)) == doubt
+        assert ("this log does not tell whether the policy is better" in Words(report_html(fit)).text) == doubt
 
 
 def test_labels_of_people_cannot_become_markup():

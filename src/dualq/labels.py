@@ -6,7 +6,6 @@ columns make up a state, one value per column. Labels keep their types: 3 stays 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dualq.errors import LabelError, ModelError
+from dualq.plain import few, nearest
 
 Label = Any  # int, float, str, bool, or a tuple of them with one entry per column
 
@@ -64,11 +64,16 @@ class Labels:
     def _hint(self, key: Label) -> str:
         if not len(self):
             return ""
-        known = list(self.values[:1000])
-        near = difflib.get_close_matches(str(key), [str(v) for v in known], n=1)
-        if near:
-            return f"; did you mean {next(v for v in known if str(v) == near[0])!r}?"
-        return f"; known are {', '.join(repr(v) for v in known[:5])}{', ...' if len(self) > 5 else ''}"
+        for name, value in zip(self.names, key if isinstance(key, tuple) else (key,), strict=False):
+            known = dict.fromkeys(self.columns()[name])
+            if value in known:
+                continue
+            whose = f" {name}" if len(self.names) > 1 else ""
+            near = _meant(value, known)
+            if near is not None:
+                return f"; did you mean{whose} {near!r}?"
+            return f"; known are{f' for{whose}' if whose else ''} {few(known, 5)}"
+        return f"; known are {few(self.values[:6], 5)}"
 
     def columns(self) -> dict[str, list[Any]]:
         """The labels as a table: one list per column."""
@@ -136,3 +141,11 @@ def _plain(label: Label) -> Label:
     if isinstance(label, list | tuple):
         return tuple(_plain(part) for part in label)
     return label
+
+
+def _meant(value: Any, known: Iterable[Any]) -> Any:
+    """The label that was probably meant: of another type (3, not "3"), or text that is nearly the same."""
+    same = [label for label in known if str(label) == str(value)]
+    if same or not isinstance(value, str):
+        return same[0] if same else None
+    return nearest(value, [label for label in known if isinstance(label, str)])

@@ -9,7 +9,6 @@ A file is checked here once, and an error names the file, the row and what would
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import os
 import zipfile
@@ -27,6 +26,7 @@ from dualq.errors import CheckpointError, ModelError
 from dualq.files import as_json_array, from_json_array, load_arrays, save_arrays, write_whole
 from dualq.labels import Labels
 from dualq.mdp import MDP, ROW_SUM_TOLERANCE
+from dualq.plain import nearest
 from dualq.policy import Policy
 
 Array = np.ndarray
@@ -405,9 +405,8 @@ def _row(path: Path, i: int) -> int:
 
 def _near(name: str, names: Iterable[str]) -> str:
     """`; did you mean 'x'?`, where a name is near."""
-    plain = {other.strip().lower(): other for other in names}
-    near = difflib.get_close_matches(name, plain, n=1, cutoff=0.4)
-    return f" (did you mean {plain[near[0]]!r}?)" if near else ""
+    near = nearest(name, [other.strip() for other in names])
+    return f" (did you mean {near!r}?)" if near is not None else ""
 
 
 def _count(number: int, noun: str) -> str:

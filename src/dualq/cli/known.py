@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dualq.cli.shared import Json, Out, console, count, names_and_values, print_files, print_json, table, working
+from dualq.cli.shared import Json, Out, console, print_files, print_json, working
 from dualq.errors import LogError, ModelError
+from dualq.plain import count
+from dualq.report.terminal import names_and_values, plain_table
 
 if TYPE_CHECKING:
     from dualq.logs.log import Log
@@ -91,7 +93,7 @@ def _print_solved(facts: dict[str, Any], mdp: MDP) -> None:
     shown = facts["first_states"]
     more = f" (first {len(shown)} of {facts['states']:,} states)" if facts["states"] > len(shown) else ""
     page.print(f"\nThe best policy{more}\n", style="bold")
-    rows = table()
+    rows = plain_table()
     for name in shown[0]:
         rows.add_column(name, justify="left" if any(isinstance(row[name], str) for row in shown) else "right")
     for row in shown:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dualq.cli.shared import Json, console, print_files, print_json, table, working
+from dualq.cli.shared import Json, console, print_files, print_json, working
 from dualq.errors import LogError
+from dualq.plain import count
 
 if TYPE_CHECKING:
     from dualq.fit import Fit
@@ -62,6 +63,9 @@ def learn(
         str | None, _option("MARK", "Between the fields of a CSV, where it is an unusual one.")
     ] = None,
     table: Annotated[str | None, _option("NAME", "The table, where LOG is a database.")] = None,
+    reward_range: Annotated[
+        str | None, _option("LO,HI", "What rewards can be, where that is known; else what they were.")
+    ] = None,
     discount: Annotated[float, typer.Option(metavar="NUMBER", help="What a reward one step later is worth.")] = 0.95,
     confidence: Annotated[float, typer.Option(metavar="NUMBER", help="Of the certificate.")] = 0.95,
     start: Annotated[
@@ -76,6 +80,9 @@ def learn(
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Set bad rows aside into a file instead of stopping at the first.")
     ] = False,
+    quarantine: Annotated[
+        Path | None, _option("FILE", "Where --skip-bad puts bad rows; else the log's name and .bad.")
+    ] = None,
     out: Annotated[
         Path | None,
         _option("DIR", "Write report.html, policy.csv, fit.json and solution.npz into this folder."),
@@ -92,8 +99,10 @@ def learn(
         from dualq.logs.tables import read_log
 
         given = (state, action, reward, next_state, episode, time, terminal, truncated, cost, bins, table, delimiter)
-        if log is None and any(given):
+        if log is None and any((*given, reward_range, quarantine)):
             raise LogError("columns were named, but no LOG; give the file, or leave the columns out")
+        if quarantine is not None and not skip_bad:
+            raise LogError("--quarantine says where bad rows go, but without --skip-bad the first of them stops")
         if log is None:
             from dualq import shipped
 
@@ -116,7 +125,9 @@ def learn(
                 bins=_bins(bins or []),
                 table=table,
                 delimiter=delimiter,
+                reward_range=_range(reward_range),
                 skip_bad=skip_bad,
+                quarantine=quarantine,
             )
     with working("Learning (the first run also compiles)"):
         from dualq.learning import learn as learn_from
@@ -162,13 +173,14 @@ def explain(run: Run, state: State, as_json: Json = False) -> None:
         return
     from rich.markup import escape
 
+    from dualq.report.terminal import plain_table
     from dualq.report.words import number, percent, said
 
     page = console()
     page.print(f"{escape(said(facts['state']))}\n", style="bold")
     share = percent(facts["time_share"])
-    page.print(f"{facts['rows']:,} rows in the log; the recommended policy spends {share} of its time here.\n")
-    shown = table()
+    page.print(f"{count(facts['rows'], 'row')} in the log; the recommended policy spends {share} of its time here.\n")
+    shown = plain_table()
     names = fit.counts.actions.names
     for name in (*names, "rows", "logged", "value", "interval", "recommended"):
         shown.add_column(escape(name), justify="right")
@@ -218,6 +230,17 @@ def _label(words: str) -> Any:
 
 def _listed(columns: str | None) -> list[str] | None:
     return None if columns is None else [name.strip() for name in columns.split(",")]
+
+
+def _range(words: str | None) -> tuple[float, float] | None:
+    """Two numbers from LO,HI."""
+    if words is None:
+        return None
+    try:
+        low, high = map(float, words.split(","))
+    except ValueError:
+        raise LogError(f"--reward-range {words}: must be two numbers, LO,HI, such as --reward-range=-10,50") from None
+    return low, high
 
 
 def _bins(words: list[str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the commands share: consoles, tables, a spinner, and the options that several have."""
+"""What the commands share: consoles, a spinner, and the options that several have."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 Out = Annotated[
     Path | None,
@@ -35,32 +34,11 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=str))
 
 
-def count(number: int, noun: str) -> str:
-    """`1 row`, `2 rows`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 def console() -> Console:
     """Where a page is printed; numbers are not coloured."""
     from rich.console import Console
 
     return Console(highlight=False)
-
-
-def table() -> Table:
-    """A table without lines."""
-    from rich.table import Table
-
-    return Table(box=None, header_style="bold", padding=(0, 2))
-
-
-def names_and_values() -> Table:
-    """A table of two columns, the first in bold."""
-    pairs = table()
-    pairs.show_header = False
-    pairs.add_column(style="bold", no_wrap=True)
-    pairs.add_column()
-    return pairs
 
 
 @contextmanager

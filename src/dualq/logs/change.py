@@ -97,9 +97,10 @@ def alike_means(group: Any, row: Any, n: Any, sums: Any) -> Outcome:
     SST = S2 - N * mean**2
     SSB = np.bincount(g, sums[0] ** 2 / n, size) - N * mean**2
     fourth = S4 - 4 * mean * S3 + 6 * mean**2 * S2 - 3 * N * mean**4
-    used = (rows > 1) & (N >= FEWEST_MEANS) & (SST > 1e-10 * S2)
+    enough = (rows > 1) & (N >= FEWEST_MEANS)
+    used = enough & (SST > 1e-10 * S2)
     if not used.any():
-        return Outcome(1.0, 0)
+        return Outcome(1.0, int(enough.sum()))  # those groups whose numbers are all the same
     N, rows, SST, SSB, fourth = N[used], rows[used], SST[used], SSB[used], fourth[used]
     inverse = np.bincount(g, 1.0 / n, size)[used]
     m2 = SST / N

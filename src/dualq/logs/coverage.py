@@ -12,13 +12,14 @@ drift            did something change while the log was written? Time is cut int
                  `change.py` has the tests. Together dynamics and rewards raise a false alarm with probability
                  at most `level`; so does, apart from them, behaviour
 markov           does the state before help to predict the next, given state and action? If so the columns of the
-                 state miss something. A test with the same level
+                 state miss something. A test with the same level, apart from the others; not made in logs of over 20
+                 million rows. Where the dynamics change, this finds something too
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -29,11 +30,13 @@ from dualq.errors import LogError
 from dualq.labels import Labels
 from dualq.logs.change import Outcome, alike_counts, alike_means
 from dualq.logs.counts import Counts
+from dualq.plain import count, few, p_value
 
 Array = np.ndarray
 
 LEVEL = 0.01
 PERIODS = 4
+MOST_ROWS, MOST_CELLS = 20_000_000, 5_000_000  # beyond these the test of memory takes longer than all the rest
 THIN = 10  # rows below which a pair is called thin
 
 
@@ -75,6 +78,8 @@ class Coverage:
     drift: Mapping[str, Change]  # behaviour, dynamics, rewards; empty where the log has no clock
     drift_by: str | None  # what the periods are cut by
     level: float = LEVEL
+    memory: Change | None = None  # does the state before matter? None where that was not asked
+    remarks: tuple[str, ...] = ()  # what became of the columns when they were read
 
     @property
     def visits(self) -> Array:
@@ -121,24 +126,54 @@ class Coverage:
     @property
     def warnings(self) -> list[str]:
         """What a reader must know before trusting anything learned from this log."""
-        return [change.words for change in self.drift.values() if change.found and change.what != "behaviour"]
+        found = [change.words for change in self.drift.values() if change.found and change.what != "behaviour"]
+        if self.memory is not None and self.memory.found and not self._changed:
+            found.append(f"{self.memory.words}: the state misses something")
+        return [*found, *([self._scattered] if self.scattered > 0.5 else [])]
+
+    @property
+    def _changed(self) -> bool:
+        """Whether the system changed: the states before a row then tell when it was, and so what follows."""
+        return "dynamics" in self.drift and self.drift["dynamics"].found
+
+    @property
+    def evidence(self) -> list[Change]:
+        """What the tests say of the assumptions: that nothing changed with time, and that the state says all."""
+        return [*self.drift.values(), *([self.memory] if self.memory is not None else [])]
+
+    @cached_property
+    def scattered(self) -> float:
+        """The part of the states that have a row which have no more than that: nothing is seen twice in them."""
+        rows = self.visits.sum(axis=1)
+        return float((rows == 1).sum() / max(1, (rows > 0).sum()))
+
+    @property
+    def _scattered(self) -> str:
+        rows = self.visits.sum(axis=1)
+        alone, states = int((rows == 1).sum()), count(int((rows > 0).sum()), "state")
+        names = self.states.names
+        fewer = "" if len(names) == 1 else " or leave some of its columns out"
+        return (
+            f"{alone:,} of {states} occur in one row only, so little can be learned: cut the numbers of the state into "
+            f"bins (--bins {names[0]}=10){fewer}"
+        )
 
     @property
     def notes(self) -> list[str]:
         """What a reader should know."""
         notes = [change.words for change in self.drift.values() if change.found and change.what == "behaviour"]
         if self.dropped:
-            notes.append(
-                f"{self.dropped:,} rows have no successor (an episode was cut off or goes on) and were dropped"
-            )
+            rows = count(self.dropped, "row")
+            notes.append(f"dropped: {rows} without a successor (where an episode was cut off, or goes on)")
         if self.skipped:
-            notes.append(f"{self.skipped:,} bad rows were set aside")
+            notes.append(f"set aside: {count(self.skipped, 'bad row')}")
         if self.jumps:
-            notes.append(f"{self.jumps:,} rows have a next state that is not the state of the following row")
+            notes.append(f"in {count(self.jumps, 'row')} the next state is not the state of the following row")
         if self.never_left:
-            few = ", ".join(map(repr, self.never_left[:3])) + (", ..." if len(self.never_left) > 3 else "")
-            notes.append(f"{len(self.never_left):,} states are reached and never left ({few})")
-        return notes
+            notes.append(f"reached and never left: {count(len(self.never_left), 'state')} ({few(self.never_left, 3)})")
+        if self.memory is not None and self.memory.found and self._changed:
+            notes.append(f"{self.memory.words}, as it does where the system changes")
+        return [*notes, *self.remarks]
 
     def summary(self) -> dict[str, Any]:
         """The figures, as plain values."""
@@ -159,17 +194,18 @@ class Coverage:
             "drift": {
                 name: {"found": c.found, "p_value": c.p_value, "period": c.period} for name, c in self.drift.items()
             },
+            "memory": None if self.memory is None else {"found": self.memory.found, "p_value": self.memory.p_value},
             "warnings": self.warnings,
             "notes": self.notes,
         }
 
     def __str__(self) -> str:
         S, A = self.visits.shape
-        pairs = int(self.supported.sum())
+        pairs, worth = int(self.supported.sum()), count(round(self.effective_size), "row")
         lines = [
-            f"{self.rows:,} rows, {S:,} states, {A:,} actions",
+            f"{count(self.rows, 'row')}, {count(S, 'state')}, {count(A, 'action')}",
             f"{pairs:,} of {S * A:,} pairs of state and action occur, {self.thin:,} of them in fewer than {THIN} rows",
-            f"worth {self.effective_size:,.0f} rows spread evenly over them; the rarest has {self.zeta:.2g} of all",
+            f"worth {worth} spread evenly over them; the rarest has {self.zeta:.2g} of all",
             *(f"note: {note}" for note in self.notes),
             *(f"warning: {warning}" for warning in self.warnings),
         ]
@@ -214,8 +250,8 @@ def _where(test: Any, periods: Periods) -> tuple[str, str]:
 
 def _words(what: str, outcome: Outcome, found: bool, period: tuple[str, str] | None) -> str:
     if not outcome.tested:
-        return f"{what}: too few rows to tell whether it changed"
-    sure = f"p = {outcome.p_value:.2g}"
+        return f"{what}: too few rows to tell of a change"
+    sure = p_value(outcome.p_value)
     if not found:
         return f"{what}: no change was found ({sure})"
     when = f"between {period[0]} and {period[1]}" if period else ""
@@ -232,12 +268,24 @@ def markov_change(previous: Any, s: Any, a: Any, outcome: Any, n: Any, num_actio
     test = alike_counts(pair, previous, outcome, n)
     found = test.p_value <= level
     if not test.tested:
-        words = "too few rows to tell whether the state before matters"
+        words = "memory: too few rows to tell whether the state before matters"
     elif found:
-        words = f"what follows depends on the state before too (p = {test.p_value:.2g}): the state misses something"
+        words = f"what follows depends on the state before too ({p_value(test.p_value)})"
     else:
-        words = f"the state before does not help to predict the next (p = {test.p_value:.2g})"
+        words = f"memory: the state before does not help to predict the next ({p_value(test.p_value)})"
     return Change("memory", found, test.p_value, test.tested, None, words)
+
+
+def asked_of_memory(counts: Counts, test: Callable[[], Change]) -> Change:
+    """The test of memory; not made where the log is long, or its states so many that it would have too many cells."""
+    into = np.bincount(counts.s_next[~counts.ended], minlength=len(counts.states))  # entries, not states: no fewer
+    out = np.bincount(counts.s, minlength=len(counts.states))
+    cells = min(counts.total, int((into * out).sum()))
+    if counts.total <= MOST_ROWS and cells <= MOST_CELLS:
+        return test()
+    size = count(counts.total, "row") if counts.total > MOST_ROWS else f"up to {cells:,} cells"
+    words = f"memory: whether the state before matters was not tested ({size}); log.markov_test() does it"
+    return Change("memory", False, 1.0, 0, None, words)
 
 
 # ---- from a log in arrays
@@ -248,7 +296,9 @@ def coverage_of_log(log: Any, level: float = LEVEL, periods: int = PERIODS) -> C
     counts = log.counts()
     cut = _periods_of_log(log, periods)
     drift = drift_of(cut, counts.shape, level)
-    return Coverage(counts, len(log), 0, 0, _jumps_of_log(log), drift, cut.by if cut is not None else None, level)
+    by = cut.by if cut is not None else None
+    memory = asked_of_memory(counts, lambda: markov_test_of_log(log, level))
+    return Coverage(counts, len(log), 0, 0, _jumps_of_log(log), drift, by, level, memory)
 
 
 def _jumps_of_log(log: Any) -> int:
@@ -290,9 +340,10 @@ def coverage_of_table(log: Any, level: float = LEVEL, periods: int = PERIODS) ->
     jumps = int(q.jumps().to_pyarrow().as_py()) if timed else None
     cut = _periods_of_table(log, periods)
     drift = drift_of(cut, counts.shape, level)
-    return Coverage(
-        counts, len(log), log.dropped, log.skipped, jumps, drift, cut.by if cut is not None else None, level
-    )
+    by, memory = cut.by if cut is not None else None, None
+    if q.placed().schema.time is not None:
+        memory = asked_of_memory(counts, lambda: markov_test_of_table(log, level))
+    return Coverage(counts, len(log), log.dropped, log.skipped, jumps, drift, by, level, memory, log.remarks)
 
 
 def _periods_of_table(log: Any, periods: int) -> Periods | None:
@@ -332,7 +383,7 @@ def _clock(q: Any) -> tuple[str | None, str]:
         return None, ""
     if q.e and q.schema.time != "row" and q.restarts():  # time begins anew: the episodes themselves are in order
         return (q.e[0], f"episode ({q.schema.episode[0]})") if runs(q.e[0]) else (None, "")
-    if runs("t") or types["t"].is_string():
+    if runs("t"):
         return "t", "the order of the rows" if q.schema.time == "row" else f"time ({q.schema.time})"
     return None, ""
 

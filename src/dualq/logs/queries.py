@@ -51,6 +51,7 @@ class Questions:
     cost_ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     skip_bad: bool = False
     ordered: bool = True  # whether the rows of the table have an order of their own
+    time_as: str | None = None  # the type that a time column of text stands for
     repeats: bool = False  # whether times repeat in a log that needs none for its next states
 
     # ---- the names of the columns
@@ -107,7 +108,7 @@ class Questions:
         made |= {name: number(table[column]) for name, (column, _) in self.numbers.items()}
         made |= {name: table[column] for name, column in zip(self.e, schema.episode, strict=True)}
         if schema.time is not None:
-            made["t"] = table["dualq_time" if schema.time == ROW else schema.time]
+            made["t"] = self._moment(table["dualq_time" if schema.time == ROW else schema.time])
         for name, column in (("ended", schema.terminal), ("cut", schema.truncated)):
             if column is not None:
                 flag = table[column]
@@ -116,6 +117,11 @@ class Questions:
             made |= {f"raw{i}": table[column] for i, column in enumerate(schema.columns)}
             made |= {name: table[name] for name in (FILE, NUMBER) if name in table.columns}
         return table.select(**made)
+
+    def _moment(self, value: Any) -> Any:
+        if self.time_as is None:
+            return value
+        return number(value) if self.time_as == "float64" else value.cast(self.time_as)
 
     def _label(self, table: Any, column: str) -> Any:
         import ibis
@@ -215,8 +221,10 @@ class Questions:
 
     def _repeated(self, holds: Any) -> Condition:
         schema = self.schema
-        where = "within an episode" if schema.episode else "in a log without an episode column"
-        return Condition((*schema.episode, str(schema.time)), f"a time must not repeat {where}", holds, "repeat")
+        right = "a time must not repeat within an episode"
+        if not schema.episode:
+            right = "a time must not repeat; if the rows are of several episodes, give episode=... (--episode)"
+        return Condition((*schema.episode, str(schema.time)), right, holds, "repeat")
 
     def _over_here(self, table: Any) -> Any:
         import ibis
@@ -418,8 +426,6 @@ class Questions:
 
 def seconds(value: Any) -> Any:
     """A time as a number: itself, or the seconds of a date."""
-    if value.type().is_string():
-        value = value.cast("timestamp")
     if value.type().is_date():
         value = value.cast("timestamp")
     if value.type().is_timestamp():

@@ -13,7 +13,6 @@ A column may be given as False: it is then not looked for.
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import math
 from bisect import bisect_right
@@ -22,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dualq.errors import LogError
+from dualq.plain import few, nearest
 
 ROW = "row"  # time="row"
 
@@ -35,6 +35,10 @@ COMMON = {
     "episode": ("episode", "trajectory", "episode_id", "trajectory_id", "id"),
     "time": ("t", "step", "time", "timestep", "time_step", "timestamp"),
 }
+
+
+# Parts that one column cannot play together. Others may share one: a day can be the time and part of the state.
+TWICE = (("state", "action"), ("state", "next_state"), ("action", "next_state"), ("terminal", "truncated"))
 
 
 @dataclass(frozen=True)
@@ -119,14 +123,12 @@ def _existing(name: str, part: str, wanted: tuple[str, ...], columns: Sequence[s
 
 
 def near(word: str, known: Iterable[str]) -> str:
-    """A hint for a name that does not exist."""
+    """A hint for a name that does not exist: the one that is near, else those that there are."""
     known = [str(k) for k in known]
-    lower = {k.lower(): k for k in reversed(known)}
-    close = difflib.get_close_matches(word.lower(), list(lower), n=1)
-    if close:
-        return f"; did you mean {lower[close[0]]!r}?"
-    few = ", ".join(repr(k) for k in known[:12])
-    return f"; there are {few}{', ...' if len(known) > 12 else ''}" if known else ""
+    close = nearest(word, known)
+    if close is not None:
+        return f"; did you mean {close!r}?"
+    return f"; there are {few(known)}" if known else ""
 
 
 def _one_column(name: str, column: str) -> str:
@@ -138,8 +140,7 @@ def _missing(name: str, part: str, columns: Sequence[str]) -> str:
     if len(columns) == 1 and any(mark in columns[0] for mark in ",;\t|: ~^"):
         return _one_column(name, columns[0])
     looked = ", ".join(COMMON[part][:3])
-    few = ", ".join(repr(c) for c in columns[:12]) + (", ..." if len(columns) > 12 else "")
-    return f"{name}: which column is the {part}? None is called {looked}; give {part}=..., one of {few}"
+    return f"{name}: which column is the {part}? None is called {looked}; give {part}=..., one of {few(columns)}"
 
 
 def _kept(part: str, kept: Mapping[str, Any], columns: Sequence[str], taken: set[str]) -> tuple[str, ...]:
@@ -163,6 +164,10 @@ def _check(name: str, found: Mapping[str, tuple[str, ...]]) -> None:
     for part in ("reward", "time", "terminal", "truncated"):
         if len(found[part]) > 1:
             raise LogError(f"{name}: {part} is {', '.join(found[part])}; it must be one column")
+    for one, other in TWICE:
+        both = [column for column in found[one] if column in found[other]]
+        if both:
+            raise LogError(f"{name}: the column {both[0]!r} is given as {one} and as {other}; it can be one of them")
     state, following = found["state"], found["next_state"]
     if following and len(following) != len(state):
         raise LogError(
@@ -184,6 +189,7 @@ class Bins:
     """Intervals of a number: below the first edge, between two edges (the lower one belongs to it), above the last."""
 
     edges: tuple[float, ...]
+    asked: int | None = None  # how many were asked for, where quantiles made the edges
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -191,6 +197,13 @@ class Bins:
         words = [f"{edge:.10g}" for edge in self.edges]
         between = [f"[{low}, {high})" for low, high in itertools.pairwise(words)]
         return (f"< {words[0]}", *between, f">= {words[-1]}")
+
+    @property
+    def remark(self) -> str | None:
+        """What to say where there are fewer bins than were asked for."""
+        if self.asked is None or len(self.edges) + 1 == self.asked:
+            return None
+        return f"{len(self.edges) + 1} bins and not {self.asked}, because many rows have the same value"
 
     def label(self, number: float) -> str:
         """The label of the interval that holds a number."""
@@ -211,10 +224,17 @@ def checked_bins(
         if isinstance(wanted, int) and not isinstance(wanted, bool):
             if wanted < 2:
                 raise LogError(f"{name}: {wanted} bins for {column!r}; at least 2 are needed")
-            edges = quantiles(column, [i / wanted for i in range(1, wanted)])
+            least, *edges = quantiles(column, [i / wanted for i in range(wanted)])
+            edges = sorted({edge for edge in edges if edge > least})  # at the least value there is nothing to cut
+            if not edges:
+                most = f"{(wanted - 1) / wanted:.3g} of all rows or more have the value {least:.10g}"
+                raise LogError(
+                    f"{name}: {column!r} cannot be cut into {wanted} bins of equal size: {most}; "
+                    f'give edges, such as bins={{"{column}": [...]}} (--bins {column}=EDGE,EDGE)'
+                )
+            made[column] = Bins(tuple(edges), wanted)
         else:
-            edges = _edges(name, column, wanted)
-        made[column] = Bins(tuple(sorted(set(edges))))
+            made[column] = Bins(tuple(_edges(name, column, wanted)))
     for column, following in zip(schema.state, schema.next_state, strict=False):
         if column in made:
             made[following] = made[column]

@@ -18,6 +18,7 @@ import gzip
 import json
 import os
 import re
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -56,6 +57,7 @@ class Source:
     numbered: Callable[[], ibis.Table] | None = None  # with the columns FILE and NUMBER; None where rows have no order
     first: int = 1  # the number of the first row
     header: bool = False  # whether row n is line n + 1 of a text file
+    as_text: Callable[[frozenset[str]], Source] | None = None  # the same with these columns as text; None: has types
     rejects: Callable[[], list[tuple[str, int, str, str]]] | None = None  # (file, line, what is wrong, the line)
     kept: Mapping[str, Any] = field(default_factory=dict)  # what dualq wrote beside the columns
 
@@ -127,10 +129,20 @@ def _files(path: str) -> list[str]:
     if glob.has_magic(path):
         raise LogError(f"{path}: no file has such a name")
     folder = os.path.dirname(path) or "."
-    from dualq.logs.schema import near
+    from dualq.plain import few, nearest
 
-    known = [name for name in os.listdir(folder) if _suffix(name) in READERS] if os.path.isdir(folder) else []
-    raise LogError(f"{path}: no such file{near(os.path.basename(path), known) if known else ''}")
+    known = sorted(name for name in os.listdir(folder) if _suffix(name) in READERS) if os.path.isdir(folder) else []
+    close = nearest(_stem(path), map(_stem, known))  # by their names alone: most files end alike
+    if close is not None:
+        meant = [name for name in known if _stem(name) == close]
+        hint = f"; did you mean {next((name for name in meant if _suffix(name) == _suffix(path)), meant[0])!r}?"
+    else:
+        hint = f"; beside it there are {few(known, 5)}" if known else ""
+    raise LogError(f"{path}: no such file{hint}")
+
+
+def _stem(file: str) -> str:
+    return os.path.basename(file).split(".")[0]
 
 
 def _suffix(file: str) -> str:
@@ -239,7 +251,9 @@ def _kept(schema: pa.Schema) -> dict[str, Any]:
     return {**columns, **{word: kept[word] for word in more if word in kept}}
 
 
-def _csv(files: list[str], name: str, table: str | None, delimiter: str | None) -> Source:
+def _csv(
+    files: list[str], name: str, table: str | None, delimiter: str | None, text: frozenset[str] = frozenset()
+) -> Source:
     for file in files:
         with reading(_short(file)):
             _check_gzip(file)
@@ -251,6 +265,7 @@ def _csv(files: list[str], name: str, table: str | None, delimiter: str | None) 
     def read(con: Any, **more: Any) -> Any:
         # store_rejects: lines that are no rows are kept aside with their numbers, and not silently dropped.
         # sample_size: a type is decided by all of the rows, so that it does not depend on where the odd one stands.
+        more |= {"types": dict.fromkeys(sorted(text), "VARCHAR")} if text else {}
         words = {"header": True, "quote": '"', "escape": '"', "comment": "", "allow_quoted_nulls": False}
         with reading(name):
             return con.read_csv(files, delim=mark, sample_size=-1, store_rejects=True, **words, **more)
@@ -267,11 +282,44 @@ def _csv(files: list[str], name: str, table: str | None, delimiter: str | None) 
     return Source(
         rows,
         name,
-        lambda: _csv(files, name, table, delimiter),
+        lambda: _csv(files, name, table, delimiter, text),
         numbered,
         header=True,
+        as_text=lambda columns: _csv(files, name, table, delimiter, text | columns),
         rejects=lambda: _rejects(con),
     )
+
+
+def with_whole_labels(opened: Source, alike: Sequence[tuple[str, ...]]) -> Source:
+    """Labels of a text file as they are written, where numbers would not keep them.
+
+    DuckDB reads a column with 007 in it as text. So must be the column beside it, of the state or the next
+    state, though it happens to have none; and whole numbers with more digits than fit, which would be rounded.
+    alike   columns of labels; those of one tuple are of one kind (a state's and its next state's)
+    """
+    if opened.as_text is None:
+        return opened
+    types = opened.table.schema()
+    doubtful = [part for part in alike if any(types[c].is_floating() for c in part)]
+    doubtful += [part for part in alike if {types[c].is_string() for c in part} == {True, False}]
+    if not doubtful:
+        return opened
+    with reading(opened.name):
+        written = opened.as_text(frozenset(column for part in doubtful for column in part)).table
+        lost = frozenset(column for part in doubtful if _loses(written, part) for column in part)
+    return opened.as_text(lost) if lost else opened
+
+
+def _loses(written: Any, columns: tuple[str, ...]) -> bool:
+    """Whether these columns of text are whole numbers, and some of them would not be kept by a number."""
+    asked = {}
+    for i, column in enumerate(columns):
+        text = written[column]
+        asked |= {f"known{i}": text.count(), f"whole{i}": text.count(where=text.re_search("^[-+]?[0-9]+$"))}
+        asked[f"lost{i}"] = text.count(where=text.re_search("^[-+]?(0[0-9]+|[0-9]{16,})$"))
+    found = written.aggregate(**asked).to_pyarrow().to_pylist()[0]
+    places = range(len(columns))
+    return all(found[f"known{i}"] == found[f"whole{i}"] for i in places) and any(found[f"lost{i}"] for i in places)
 
 
 def _delimiter(file: str) -> str:
@@ -360,9 +408,10 @@ def _of_url(url: str, table: str | None) -> Source:
         url = url.replace("postgresql://", "postgres://", 1)
         shown = re.sub(r"//[^/]*@", "//", url).split("?")[0]  # no password in a message
         try:
-            con = ibis.connect(url)
+            con: Any = ibis.connect(url)
         except Exception as error:
             raise LogError(f"{shown}: cannot connect ({_first_line(error)})") from None
+        weakref.finalize(con, con.con.close)  # Ibis itself leaves the connection open
         read = con.table(_table_name(shown, table, con.list_tables()))
         return Source(read, f"{shown}::{read.get_name()}", lambda: _of_url(url, table))
     scheme = url.split("://")[0]

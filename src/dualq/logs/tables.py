@@ -17,7 +17,7 @@ Sums are float64; an engine adds in the order its threads come by, so sums of on
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -32,9 +32,11 @@ from dualq.logs.counts import Counts, digest
 from dualq.logs.coverage import Change, Coverage, coverage_of_table, markov_test_of_table
 from dualq.logs.places import MOST, Coder, too_many
 from dualq.logs.queries import LARGEST, Condition, Questions, check_types, number
-from dualq.logs.schema import Bins, Schema, checked_bins, schema_of
-from dualq.logs.sources import FILE, NUMBER, Source, batches, open_source, reading
+from dualq.logs.schema import ROW, Bins, Schema, checked_bins, near, schema_of
+from dualq.logs.sources import FILE, NUMBER, Source, batches, open_source, reading, with_whole_labels
 from dualq.logs.stream import TableStream
+from dualq.logs.times import text_time
+from dualq.plain import count
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,7 +79,8 @@ def read_log(
     costs         columns whose average a policy may be told to keep below a limit
     bins          {column: number of quantile bins, or a list of edges} for numbers in the state or the action
     reward_range, cost_ranges   what rewards and costs can be, if that is known; else it is what they were
-    available     {state label: action labels} that exist there, for states where not all do
+    available     {state label: action labels} that exist there, for states where not all do; there may be actions among
+                  them that the log never took: nothing is known of them, but "any policy" may take them
     skip_bad      set bad rows aside, in the file `quarantine`, rather than stop at the first
     delimiter     of a CSV file, if it is none of comma, tab, semicolon and bar
     """
@@ -96,6 +99,7 @@ def read_log(
     schema = schema_of(opened.name, opened.table.columns, given, opened.kept)
     if schema.time == "row" and not opened.ordered:
         raise LogError(f"{opened.name}: the rows of this table have no order of their own; give a time column")
+    opened = with_whole_labels(opened, _labels(schema, bins or {}))
     check_types(opened.name, opened.table, schema, bins or {}, skip_bad)
     made = checked_bins(opened.name, bins, schema, lambda c, q: _quantiles(opened, c, q))
     if reward_range is None:
@@ -108,11 +112,25 @@ def read_log(
         _cost_ranges(opened, schema, cost_ranges),
         skip_bad,
         opened.ordered,
+        _time_as(opened, schema),
     )
-    log = TableLog(opened, questions, Path(quarantine) if quarantine is not None else None)
+    declared = _listed_actions(schema, available or {})
+    log = TableLog(opened, questions, _quarantine(opened.name) if quarantine is None else Path(quarantine), declared)
     _check_text(log)
     log.counts()
     return log if available is None else replace(log, available=_available(log, available))
+
+
+def _labels(schema: Schema, bins: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """The columns that hold labels, a state's beside its next state's; numbers in bins are none."""
+    following = schema.next_state or ((),) * len(schema.state)
+    pairs = [(s, *([n] if n else [])) for s, n in zip(schema.state, following, strict=True)]
+    return [part for part in (*pairs, *((c,) for c in (*schema.action, *schema.episode))) if part[0] not in bins]
+
+
+def _time_as(opened: Source, schema: Schema) -> str | None:
+    with reading(opened.name):
+        return text_time(opened.name, opened.table, None if schema.time == ROW else schema.time)
 
 
 def _range(name: str, what: str, given: Any) -> tuple[float, float]:
@@ -156,7 +174,8 @@ class TableLog:
 
     opened: Source = field(repr=False)
     questions: Questions = field(repr=False)
-    quarantine: Path | None = None  # where bad rows go, once there are some
+    quarantine: Path  # where bad rows go, once there are some
+    declared: tuple[tuple[Any, ...], ...] = ()  # actions that exist, taken or not: a value for each of their columns
     available: Array | None = field(default=None, repr=False)  # (S, A) which pairs exist, where the user said so
 
     # ---- what was read
@@ -180,6 +199,12 @@ class TableLog:
     def bins(self) -> Mapping[str, Bins]:
         """{column: its Bins}: `log.bins["stock"].label(7.5)` is the label of a number."""
         return self.questions.bins
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What became of columns when they were read, where it is not what was asked for."""
+        own = {column: self.bins[column] for column in (*self.schema.state, *self.schema.action) if column in self.bins}
+        return tuple(f"{column}: {bins.remark}" for column, bins in own.items() if bins.remark)
 
     @property
     def columns(self) -> dict[str, tuple[str, ...]]:
@@ -307,7 +332,8 @@ class _Counted:
         sides = [[groups[c] for c in q.s], [groups[c] for c in q.n]]
         self.states = Coder(name, "state", q.schema.state, sides, bins)
         bins = [q.bins.get(column) for column in q.schema.action]
-        self.actions = Coder(name, "action", q.schema.action, [[groups[c] for c in q.a]], bins)
+        taken = [groups[c] for c in q.a]
+        self.actions = Coder(name, "action", q.schema.action, [taken, _declared(log, taken)], bins)
         s, s_next = self.states.places
         ended = _flags(groups, "ended")
         n = groups["n"].to_numpy()
@@ -331,6 +357,29 @@ class _Counted:
             cost_ranges={column: known or seen[x] for x, (column, known) in q.numbers.items() if x != "r"},
             cost_ranges_known=frozenset(q.cost_ranges),
         )
+
+
+def _declared(log: TableLog, taken: list[pa.ChunkedArray]) -> list[pa.ChunkedArray]:
+    """The actions that were declared, a column for each of the log's, of its type."""
+    import pyarrow as pa
+
+    columns = []
+    for i, (name, column) in enumerate(zip(log.schema.action, taken, strict=True)):
+        values = [label[i] for label in log.declared]
+        if name in log.bins:
+            words = log.bins[name].labels
+            wrong = [value for value in values if value not in words]
+            if wrong:
+                raise LogError(f"available: {wrong[0]!r} is no bin of {name!r}{near(str(wrong[0]), words)}")
+            values = [words.index(value) for value in values]
+        parts = []
+        for value in values:
+            try:
+                parts.append(pa.array([value], column.type))
+            except (pa.ArrowException, TypeError, ValueError, OverflowError):
+                raise LogError(f"available: actions in {name!r} are {column.type} in the log; got {value!r}") from None
+        columns.append(pa.chunked_array(parts, column.type))
+    return columns
 
 
 def _flags(groups: pa.Table, name: str) -> Array:
@@ -366,10 +415,10 @@ def _count(log: TableLog) -> _Counted:
     if q.skip_bad:
         skipped += _set_aside(log, rejected)
         if groups.num_rows == 0:
-            raise LogError(f"{name}: no row is left; all {skipped:,} are bad, see {_quarantine(log)}")
+            raise LogError(f"{name}: no row is left; all {skipped:,} are bad, see {log.quarantine}")
     counted = _Counted(log, groups, extremes, skipped)
     if counted.counts.total == 0:
-        few = f"{counted.dropped:,} rows have no successor"
+        few = f"{count(counted.dropped, 'row')} without a successor, and no other"
         advice = "is every row an episode of its own? Check episode=... and time=..., or give next_state=..."
         raise LogError(f"{name}: {few}; {advice}")
     return counted
@@ -505,9 +554,9 @@ def _shown(value: Any) -> str:
     return repr(value) if isinstance(value, str | int | bool) else str(value)
 
 
-def _quarantine(log: TableLog) -> Path:
-    """Where bad rows go; a name that no glob for logs would take up again."""
-    return log.quarantine or Path(f"{Path(log.opened.name.replace('::', '.').replace('/', '_')).name}.bad")
+def _quarantine(name: str) -> Path:
+    """Where bad rows go, if nobody said so; a name that no glob for logs would take up again."""
+    return Path(f"{Path(name.replace('::', '.').replace('/', '_')).name}.bad")
 
 
 def _set_aside(log: TableLog, rejected: list[tuple[str, int, str, str]]) -> int:
@@ -531,14 +580,17 @@ def _set_aside(log: TableLog, rejected: list[tuple[str, int, str, str]]) -> int:
     for file, line, message, line_text in rejected:
         writer.writerow([file, f"line {line}", message, line_text])
     if count or rejected:
-        write_whole(_quarantine(log), text.getvalue().encode())
+        write_whole(log.quarantine, text.getvalue().encode())
     return count
 
 
 def _check_text(log: TableLog) -> None:
-    """A reward or a cost that is text: an error that shows one, unless such rows are to be skipped."""
+    """A reward, a cost or a time that is text: an error that shows one, unless such rows are to be skipped."""
     types, name = log.opened.table.schema(), log.opened.name
-    for part, column in (("reward", log.schema.reward), *(("cost", c) for c in log.schema.costs)):
+    parts = [("reward", log.schema.reward), *(("cost", c) for c in log.schema.costs)]
+    if log.questions.time_as == "float64":  # text, most of it numbers
+        parts.append(("time", str(log.schema.time)))
+    for part, column in parts:
         if not types[column].is_string() or log.questions.skip_bad:
             continue
         with reading(name):
@@ -549,7 +601,7 @@ def _check_text(log: TableLog) -> None:
             rows = (wrong.order_by(order) if order else wrong).select(column, *order).limit(1).to_pyarrow().to_pylist()
             if not rows and not table.limit(1).count().to_pyarrow().as_py():
                 raise LogError(f"{name}: there are no rows")
-        if not rows and log.opened.header:
+        if not rows and (log.opened.header or part == "time"):
             continue  # a file of text has no types: "-inf" in it makes text of a column of numbers
         if rows and NUMBER in rows[0]:
             first = f": row {rows[0][NUMBER]} has {rows[0][column]!r}"
@@ -560,6 +612,24 @@ def _check_text(log: TableLog) -> None:
 
 
 # ---- small things
+
+
+def _listed_actions(schema: Schema, available: Any) -> tuple[tuple[Any, ...], ...]:
+    """Every action that is listed in `available`, a value for each of its columns."""
+    names, right = schema.action, "it must be {state: [actions]}"
+    if not isinstance(available, Mapping):
+        raise LogError(f"available is {available!r}; {right}")
+    found = []
+    for state, actions in available.items():
+        if isinstance(actions, str | Mapping) or not isinstance(actions, Iterable):
+            raise LogError(f"available: for {state!r} there is {actions!r}; {right}")
+        for action in actions:
+            parts = [action.get(name) for name in names] if isinstance(action, Mapping) else action
+            parts = tuple(parts) if isinstance(parts, list | tuple) else (parts,)
+            if len(parts) != len(names) or any(part is None for part in parts):
+                raise LogError(f"available: an action needs {', '.join(names)}; got {action!r}")
+            found.append(parts)
+    return tuple(found)
 
 
 def _available(log: TableLog, given: Mapping[Any, Any]) -> Array:
@@ -578,7 +648,8 @@ def _available(log: TableLog, given: Mapping[Any, Any]) -> Array:
     if seen.size:
         s, a = map(int, seen[0])
         where = f"{log.states.describe(s)}, {log.actions.describe(a)}"
-        raise LogError(f"available: the log has {counts.visits[s, a]:,} rows with {where}, which is not listed there")
+        rows = count(int(counts.visits[s, a]), "row")
+        raise LogError(f"available: the log has {rows} with {where}, which is not listed there")
     return mask
 
 

@@ -14,7 +14,7 @@ from scipy.special import ndtri
 from dualq._version import __version__
 from dualq.report import charts
 from dualq.report.page import facts, figure, listed, note, page, section, table, text, tiles, title
-from dualq.report.words import changed, number, percent, promises, read, said, unknown
+from dualq.report.words import changed, evidence, number, percent, promises, read, said, unknown
 
 SHOWN_STATES = 200  # rows of the policy's table; the rest is in policy.csv
 MOST_CELLS = 3000  # of a heat map
@@ -70,7 +70,8 @@ def _worth(fit: Any) -> list[str]:
     parts = [figure(charts.intervals(rows, "discounted reward from the start"), caption), *map(text, promises(fit))]
     if fit.certificate is None:
         return parts
-    return [*parts, text("What is proven rests on:"), listed(fit.certificate.assumptions)]
+    parts += [text("What is proven rests on:"), listed(fit.certificate.assumptions)]
+    return [*parts, text("What the log itself says of that:"), listed(evidence(fit))]
 
 
 def _changes(fit: Any) -> list[str]:

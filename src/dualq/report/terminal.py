@@ -8,6 +8,7 @@ from dualq.report.words import changed, percent, promises, read, said, unknown
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 
 def print_fit(fit: Any, console: Console) -> None:
@@ -37,11 +38,26 @@ def print_fit(fit: Any, console: Console) -> None:
     console.print(f"\n{escape(fit.reason)}")
 
 
-def _changes(console: Console, fit: Any, rows: list[dict]) -> None:
-    from rich.markup import escape
+def plain_table(padding: int = 2) -> Table:
+    """A table without lines."""
     from rich.table import Table
 
-    table = Table(box=None, header_style="bold", padding=(0, 1))
+    return Table(box=None, header_style="bold", padding=(0, padding))
+
+
+def names_and_values() -> Table:
+    """A table of two columns, the first in bold."""
+    pairs = plain_table()
+    pairs.show_header = False
+    pairs.add_column(style="bold", no_wrap=True)
+    pairs.add_column()
+    return pairs
+
+
+def _changes(console: Console, fit: Any, rows: list[dict]) -> None:
+    from rich.markup import escape
+
+    table = plain_table(padding=1)
     for name in fit.counts.states.names:
         numeric = all(isinstance(row["state"][name], int | float) for row in rows)
         table.add_column(escape(name), justify="right" if numeric else "left", no_wrap=True)
@@ -61,11 +77,8 @@ def _changes(console: Console, fit: Any, rows: list[dict]) -> None:
 
 def _facts(console: Console, facts: list[tuple[str, str]]) -> None:
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(box=None, show_header=False, padding=(0, 2))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column()
+    table = names_and_values()
     for name, words in facts:
         table.add_row(escape(name), escape(words))
     console.print(table)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
+
+from dualq.plain import count
 
 MANY = 0.05  # the part of a log's rows without a successor, above which it is asked whether episodes end there
 START = {
@@ -35,9 +38,12 @@ def changed(fit: Any, shown: int) -> str:
     """How much changes, before the table of changes."""
     states = int(fit.counts.visits.any(axis=1).sum())
     which = "All of them:" if shown == fit.num_changes else f"The {shown} where most time is spent:"
+    doubtful = sum(row["gain"] <= row["gain_error"] for row in fit.changes(shown))
+    more = f" In {doubtful} of these {shown} it is within that error: the log does not tell whether it is one."
     return (
-        f"In {fit.num_changes:,} of {states:,} states the policy prefers another action than the log did most often. "
-        f"{which} gain is what the change is worth at one such decision, with its standard error."
+        f"In {fit.num_changes:,} of {count(states, 'state')} the policy prefers another action than the log did most "
+        f"often. {which} gain is what the change is worth at one such decision, with its standard error."
+        f"{more if doubtful else ''}"
     )
 
 
@@ -46,7 +52,7 @@ def promises(fit: Any) -> list[str]:
     words = [
         f"From the start the recommended policy is expected to earn {number(fit.expected.value)} "
         f"(standard error {number(fit.expected.error)}), and what was logged {number(fit.logged.value)} "
-        f"(standard error {number(fit.logged.error)}). These are estimates, not promises."
+        f"(standard error {number(fit.logged.error)}). These are estimates, not promises.{_doubt(fit)}"
     ]
     promise = fit.certificate
     if promise is None:
@@ -75,6 +81,20 @@ def promises(fit: Any) -> list[str]:
     return words
 
 
+def _doubt(fit: Any) -> str:
+    """What to say where the estimates do not tell the policy from the log. The error is that of independent ones."""
+    gain = fit.expected.value - fit.logged.value
+    error = math.hypot(fit.expected.error, fit.logged.error)
+    if gain > error:
+        return ""
+    if fit.num_changes == 0:
+        return " The policy does what was logged most often, everywhere."
+    return (
+        f" The difference, {number(gain)}, is within its error of {number(error)}: this log does not tell whether the "
+        "policy is better."
+    )
+
+
 def read(fit: Any) -> list[tuple[str, str]]:
     """What was read: a fact a line."""
     counts, settings, start = fit.counts, fit.settings, fit.settings["start"]
@@ -88,7 +108,7 @@ def read(fit: Any) -> list[tuple[str, str]]:
         ("value", f"rewards added up, each step later worth {settings['discount']:g} times as much; {START[start]}"),
     ]
     if settings["set_aside"]:
-        facts.append(("set aside", f"{fit.coverage.skipped:,} bad rows, in {settings['set_aside']}"))
+        facts.append(("set aside", f"{count(fit.coverage.skipped, 'bad row')}, in {settings['set_aside']}"))
     for part, columns in settings["guessed"].items():
         facts.append((f"guessed {part.replace('_', ' ')}", ", ".join(columns)))
     return facts
@@ -100,14 +120,20 @@ def unknown(fit: Any) -> list[tuple[str, str]]:
     pairs, seen = visits.size, int((visits > 0).sum())
     thin = fit.coverage.thin
     alone = int(((visits > 0).sum(axis=1) == 1).sum())
-    facts = [
-        ("pairs", f"{seen:,} of {pairs:,} pairs of state and action were logged, {thin:,} of them in under 10 rows"),
-        ("no choice", f"in {alone:,} states the log knows one action only: the policy keeps to it"),
-    ]
+    few = f", {thin:,} of them in under 10 rows" if thin else ""
+    facts = [("pairs", f"{seen:,} of {count(pairs, 'pair')} of state and action were logged{few}")]
+    if alone:
+        facts.append(("no choice", f"in {count(alone, 'state')} the log knows one action only: the policy keeps to it"))
     dropped = fit.coverage.dropped
     if dropped > MANY * (dropped + fit.coverage.rows):
         facts.append(
             ("ends?", "many rows have no successor: where episodes really end there, give the column terminal")
         )
-    tested = [change.words for change in fit.coverage.drift.values() if not change.found]
+    tested = [change.words for change in fit.coverage.evidence if not change.found]
     return [*facts, *(("note", words) for words in (*fit.coverage.notes, *tested))]
+
+
+def evidence(fit: Any) -> list[str]:
+    """What the log itself says of the assumptions that nothing changes with time, and that the state says all."""
+    found = [change.words for change in fit.coverage.evidence]
+    return found or ["the rows have no order, so whether the system changed, or the state before matters, is not known"]

@@ -1,4 +1,4 @@
-"""The same log on a real local Spark session, and on a real PostgreSQL where the tests are given one."""
+"""The same log on a real local Spark session, and on a real PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pandas as pd
+import postgres_server
 import pytest
 from log_tables import ODD, WORDS, counted, labelled
 
@@ -84,21 +85,61 @@ def test_a_bad_row_on_spark_is_named_by_its_episode_and_time(spark):
         dualq.read_log(frame, **(WORDS | {"time": "row"}))
 
 
-def test_postgres_counts_as_a_loop_does():
-    url = os.environ.get("DUALQ_TEST_POSTGRES")  # postgres://user@host/database, of a server that may be written to
-    if url is None:
-        pytest.skip("DUALQ_TEST_POSTGRES names no server")
-    psycopg = pytest.importorskip("psycopg")
-    rows = table()
+@pytest.fixture(scope="module")
+def postgres():
+    """The URL of a server that may be written to: the one that DUALQ_TEST_POSTGRES names, or one of our own."""
+    pytest.importorskip("psycopg")
+    given = os.environ.get("DUALQ_TEST_POSTGRES")
+    if given is not None:
+        yield given
+    elif postgres_server.programs() is None:
+        pytest.skip("PostgreSQL is not installed, and DUALQ_TEST_POSTGRES names no server")
+    else:
+        with postgres_server.server() as url:
+            yield url
+
+
+def to_postgres(url, rows):
+    import psycopg
+
     with psycopg.connect(url) as con:
         con.execute("DROP TABLE IF EXISTS dualq_log")
-        kinds = {"stock": "bigint", "day": "bigint", "profit": "float8", "stockout": "float8", "done": "boolean"}
+        kinds = dict.fromkeys(("stock", "next_stock", "day"), "bigint")
+        kinds |= {"profit": "float8", "stockout": "float8", "done": "boolean"}
         columns = ", ".join(f'"{name}" {kinds.get(name, "text")}' for name in rows)
         con.execute(f"CREATE TABLE dualq_log ({columns})")
         marks = ", ".join(["%s"] * len(rows))
         with con.cursor() as cursor:
             plain = [[x.item() if hasattr(x, "item") else x for x in row] for row in zip(*rows.values(), strict=True)]
             cursor.executemany(f"INSERT INTO dualq_log VALUES ({marks})", plain)
-    log = dualq.read_log(f"{url}::dualq_log", **WORDS)
-    assert labelled(log.counts()) == counted(rows)[0]
-    assert log.digest() == dualq.read_log(rows, **WORDS).digest()
+    return f"{url}::dualq_log"
+
+
+@pytest.mark.parametrize("next_state", [False, True])
+def test_postgres_counts_as_a_loop_does(postgres, next_state):
+    rows = table(next_state=next_state)
+    there, here = dualq.read_log(to_postgres(postgres, rows), **WORDS), dualq.read_log(rows, **WORDS)
+    expected, dropped = counted(rows)
+    assert labelled(there.counts()) == expected
+    assert (there.digest(), there.dropped) == (here.digest(), dropped)
+    np.testing.assert_array_equal(there.starts(), here.starts())
+    drift, same = there.coverage().drift, here.coverage().drift
+    assert {k: c.p_value for k, c in drift.items()} == pytest.approx({k: c.p_value for k, c in same.items()})
+    assert there.markov_test().p_value == pytest.approx(here.markov_test().p_value)
+
+
+def test_what_is_wrong_on_postgres_is_one_line(postgres, tmp_path):
+    rows = table(rows=40)
+    rows["profit"][3] = float("nan")
+    url = to_postgres(postgres, rows)
+    where = f"the row with shop = '{rows['shop'][3]}', day = {rows['day'][3]}: profit is nan; rewards must be finite"
+    with pytest.raises(LogError, match=where):
+        dualq.read_log(url, **WORDS)
+    log = dualq.read_log(url, **WORDS, skip_bad=True, quarantine=tmp_path / "bad.csv")
+    assert log.skipped == 1
+    with pytest.raises(LogError, match="no table 'dualq_logs'; did you mean 'dualq_log'"):
+        dualq.read_log(f"{postgres}::dualq_logs", **WORDS)
+    with pytest.raises(LogError, match=r"127\.0\.0\.1:1/x: cannot connect") as caught:
+        dualq.read_log("postgres://someone:secret@127.0.0.1:1/x::log", **WORDS)
+    assert "secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,35 @@
+"""How numbers and names are written in sentences; under everything that speaks to people."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+ALIKE = 0.75  # the share of letters that two names have in common, for one to be taken for a slip of the other
+LEAST_P = 1e-16  # below this a probability is rounding
+
+
+def count(number: int, noun: str) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def p_value(p: float) -> str:
+    """`p = 0.02`; a probability is never written as 0."""
+    return f"p = {p:.2g}" if p >= LEAST_P else f"p < {LEAST_P:.0e}"
+
+
+def few(values: Iterable[object], most: int = 12) -> str:
+    """The first of them, in quotes where they are text, and dots where there are more."""
+    values = list(values)
+    return ", ".join(repr(value) for value in values[:most]) + (", ..." if len(values) > most else "")
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The name that was probably meant: nearly the same letters, whatever their case, or one within the other."""
+    names = {name.lower(): name for name in reversed(list(known))}
+    word = word.lower()
+    close = difflib.get_close_matches(word, list(names), n=1, cutoff=ALIKE)
+    within = [name for name in names if min(len(name), len(word)) >= 3 and (word in name or name in word)]
+    found = close or sorted(within, key=len)
+    return names[found[0]] if found else None
