@@ -319,7 +319,7 @@ def tijms(discount):
     return MDP(P, -cost, discount, states=range(1, 7), available=P.any(axis=2))
 
 
-@pytest.mark.parametrize("method", ["lp", "mixtures"])
+@pytest.mark.parametrize("method", ["lp", "mixtures", "pdhg"])
 def test_the_published_answer_of_a_maintenance_problem(method):
     """At most .08 of all days in repair: cost, frequencies and the coin in condition 3 as the book prints them.
 
