@@ -209,12 +209,12 @@ def logs(count):
     text = (
         "Simulated logs with a known truth, confidence .95 for the limits alone (`certificate=None`), with the\n"
         "margin (`certified`, the default) and beside it without (`none`, the plug-in). In brackets the share of\n"
-        "policies that break a true limit, and its one-sided 95% Clopper-Pearson bound; `allowed` is how many a one-sided binomial\n"
-        "test at 1e-3 would accept. Policies that are not `promised` (`fit.limits_kept` is False) carry no promise,\n"
-        "and are counted apart too. Logs whose own model has no policy that keeps the limits recommend none\n"
-        "(InfeasibleError). Values: median (first and last decile) of the true value, over that of the best policy\n"
-        "under the true limits; likewise the behaviour's, and that of the best policy without limits.\n\n"
-        + markdown(header, rows)
+        "policies that break a true limit, and its one-sided 95% Clopper-Pearson bound; `allowed` is how many a\n"
+        "one-sided binomial test at 1e-3 would accept. Policies that are not `promised` (`fit.limits_kept` is\n"
+        "False) carry no promise, and are counted apart too. Logs whose own model has no policy that keeps the\n"
+        "limits recommend none (InfeasibleError). Values: median (first and last decile) of the true value, over\n"
+        "that of the best policy under the true limits; likewise the behaviour's, and that of the best policy\n"
+        "without limits.\n\n" + markdown(header, rows)
     )
     publish("Limits on policies learned from logs", text)
 
