@@ -6,6 +6,8 @@
     fit.expected, fit.logged       estimates of the two policies' value at the start, with standard errors
     fit.certificate                floor and ceiling that hold with the asked confidence
     fit.explain(state)             for one state: every action with its rows, its estimated value, what is recommended
+    fit.limits                     what became of each limit: estimate, bounds, price;  fit.limits_kept  all promised?
+    fit.frontier("stockout")       value against a limit on a cost: the trade-off, as table and chart
     fit.changes()                  where the policy differs from the log most, by how much time is spent there
     fit.save("run/")               policy.csv for a colleague, fit.json for a program, solution.npz for `load`
 
@@ -14,6 +16,7 @@ Arrays are (S,) or (S, A) in the log's own states and actions. The solution's mo
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import hashlib
 import json
@@ -30,12 +33,16 @@ from scipy.special import ndtri
 from dualq._version import __version__
 from dualq.algorithms.pessimism import Careful, Estimate
 from dualq.certificate import Certificate, Wanted
+from dualq.costs import Asked, Estimates
 from dualq.errors import CheckpointError, LogError
 from dualq.files import as_json_array, from_json_array, load_arrays, save_arrays, write_whole
+from dualq.frontiers import Frontier, frontier_of
 from dualq.labels import Label
+from dualq.limits import ActionCap, Limit, Near
 from dualq.logs.counts import Counts
 from dualq.logs.coverage import Change, Coverage
 from dualq.logs.schema import Bins
+from dualq.margins import Kept
 from dualq.models import write_policy
 from dualq.packing import Packer, unpacked
 from dualq.policy import Policy
@@ -45,7 +52,9 @@ Array = np.ndarray
 
 FORMAT = 1
 ARRAYS, NUMBERS, POLICY = "solution.npz", "fit.json", "policy.csv"
-KEPT = (Careful, Certificate, Change, Counts, Coverage, Estimate, Wanted)  # the dataclasses that a saved fit holds
+KEPT = (
+    *(ActionCap, Asked, Careful, Certificate, Change, Counts, Coverage, Estimate, Kept, Limit, Near, Wanted),
+)  # the dataclasses that a saved fit holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +71,15 @@ class Fit:
     certificate: Certificate | None
     coverage: Coverage = field(repr=False)  # what the log can and cannot tell
     settings: Mapping[str, Any] = field(repr=False)  # source, columns, discount, pessimism, ...
+    limits: tuple[Kept, ...] = ()  # what became of each limit
+    asked: tuple[Asked, ...] = field(default=(), repr=False)  # the limits as they were asked for
+    limits_wanted: tuple[Wanted, ...] = field(default=(), repr=False)  # pairs whose rows a promise would need most
+    blocks: tuple[Counts, ...] = field(default=(), repr=False)  # the log's, with costs, where there are limits
+
+    @property
+    def limits_kept(self) -> bool:
+        """Whether every limit is promised, with the asked confidence; True where there are none."""
+        return all(kept.kept for kept in self.limits)
 
     @property
     def primal_policy(self) -> Policy:
@@ -89,12 +107,18 @@ class Fit:
         S = len(self.counts.states)
         if np.array_equal(self.policy.matrix, self.careful.policy.matrix[:S]):
             return self.careful.expected
+        if self.limits:
+            return self._estimates.value(self._everywhere)
         # Another policy than the careful one (Algorithm 1's): in the same model, without the penalty.
         policy, mdp, start = self._everywhere, self.careful.mdp, self._start_everywhere
         occupancy = policy.occupancy(mdp, start)
         paid = float((occupancy * (mdp.rewards + self.careful.penalty))[policy.matrix > 0.0].sum())
         error = np.where(np.isfinite(self.careful.error), self.careful.error, 0.0)
         return Estimate(paid, float(np.sqrt((occupancy**2 * error**2).sum())))
+
+    @cached_property
+    def _estimates(self) -> Estimates:
+        return Estimates(self.counts, self.careful, self.start)
 
     @cached_property
     def _everywhere(self) -> Policy:
@@ -222,6 +246,13 @@ class Fit:
         differ = self.counts.visits.argmax(axis=1) != self.policy.matrix.argmax(axis=1)
         return int((differ & ~self.policy.undecided).sum())
 
+    def frontier(self, cost: str, points: int = 20) -> Frontier:
+        """The trade-off: the best value for every limit on a cost, with errors and what is proven (frontiers.py)."""
+        blocks = self.blocks or (self.counts,)
+        if any(name == cost for name in self.counts.cost_sums) and any(cost not in b.cost_sums for b in blocks):
+            blocks = (self.counts,)
+        return frontier_of(self._estimates, self.asked, blocks, self._everywhere, self.confidence, cost, points)
+
     def summary(self) -> dict[str, Any]:
         """The settings and the numbers, as plain values: what --json prints and fit.json keeps."""
         promise = self.certificate
@@ -235,6 +266,9 @@ class Fit:
             "logged": {"value": self.logged.value, "standard_error": self.logged.error},
             "confidence": self.confidence,
             "certificate": None if promise is None else _promised(promise),
+            "limits": [_written(kept) for kept in self.limits],
+            "limits_kept": self.limits_kept,
+            "limits_wanted": [dataclasses.asdict(pair) for pair in self.limits_wanted],
             "costs_per_row": {name: float(x.sum() / self.counts.total) for name, x in self.counts.cost_sums.items()},
             "changes": self.changes(),
             "num_changes": self.num_changes,
@@ -296,6 +330,11 @@ def _parts(state: Label, names: tuple[str, ...]) -> tuple[Any, ...]:
     if len(parts) != len(names):
         raise LogError(f"the state {state!r} has {len(parts)} parts; it needs {len(names)}: {', '.join(names)}")
     return tuple(parts)
+
+
+def _written(kept: Kept) -> dict[str, Any]:
+    """A limit's fate, as plain values."""
+    return dataclasses.asdict(kept) | {"standard_error": kept.error}
 
 
 def _promised(promise: Certificate) -> dict[str, Any]:

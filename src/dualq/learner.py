@@ -17,7 +17,16 @@ from dualq.errors import LogError
 from dualq.learning import learn
 from dualq.logs.tables import read_log
 
-LEARNING = ("discount", "confidence", "start", "pessimism", "certificate", "solver")  # what `learn` is told
+LEARNING = (
+    "discount",
+    "confidence",
+    "start",
+    "pessimism",
+    "certificate",
+    "solver",
+    "limits",
+    "margin",
+)  # what `learn` is told
 
 
 class PolicyLearner:
@@ -35,6 +44,8 @@ class PolicyLearner:
         pessimism: float | None = None,
         certificate: str | None = "proven",
         solver: str = "exact",
+        limits: Any = None,
+        margin: str = "certified",
         state: Any = None,
         action: Any = None,
         reward: Any = None,
@@ -43,6 +54,7 @@ class PolicyLearner:
         time: Any = None,
         terminal: Any = None,
         truncated: Any = None,
+        costs: Any = None,
         bins: Any = None,
     ):
         given = locals()

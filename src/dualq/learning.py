@@ -4,6 +4,7 @@
     coverage      what the log cannot tell
     careful       the empirical model, pooled and penalised where the log is thin (algorithms/pessimism.py)
     solution      its saddle point: Q, V, lambda, mu
+    limits        what the policy must keep: the program with limits, at a margin that lets it be promised (margins.py)
     certificate   what can be promised of the policy, and of any policy
 
 No propensities and no simulator are needed: whatever behaviour left the log, however it drifted, its rows are enough.
@@ -21,6 +22,7 @@ from dualq.algorithms.pessimism import Careful, careful_model
 from dualq.algorithms.schedules import inverse_sqrt
 from dualq.algorithms.spd_q import SPDQ
 from dualq.certificate import certificate_of
+from dualq.costs import Estimates
 from dualq.errors import LogError
 from dualq.exact import solve
 from dualq.fit import Fit
@@ -29,6 +31,7 @@ from dualq.logs.counts import Counts
 from dualq.logs.log import Log
 from dualq.logs.starts import start_weights
 from dualq.logs.tables import TableLog, read_log
+from dualq.margins import SHARE_OF_VALUE, asked_for, keep, program_gap
 from dualq.policy import Policy
 from dualq.saddle.gaps import duality_gap
 from dualq.solution import Solution
@@ -48,6 +51,8 @@ def learn(
     pessimism: float | None = None,
     certificate: str | None = "proven",
     solver: str = "exact",
+    limits: Any = None,
+    margin: str = "certified",
 ) -> Fit:
     """Learn a policy from a log, and say how good it is.
 
@@ -59,22 +64,40 @@ def learn(
     pessimism     strength of the penalty for thin pairs: 1 is the default, 0 the plug-in
     certificate   "proven", "bootstrap" (approximate), or None
     solver        "exact" (dynamic programming), "pdhg", or "online" (Algorithm 1 on the rows in their order)
+    limits        what the policy must keep, one or several: {"stockout": 0.02}, "stockout<=0.02", ">=" too: a cost of
+                  the log on average per step from the start, "total stockout" its discounted total, "distance" the
+                  total variation from the logged behaviour; or limits made with dualq.limits on log.counts().mdp(discount)
+    margin        "certified": the ceilings of the limited costs are within the limits, where the log can prove it;
+                  "none": their estimates are, and nothing is promised
     """
     if solver not in SOLVERS:
         raise LogError(f"solver is {solver!r}; it must be one of {', '.join(SOLVERS)}")
     if not (isinstance(confidence, int | float) and 0.0 < confidence < 1.0):
         raise LogError(f"confidence is {confidence!r}; it must be between 0 and 1, such as 0.95")
+    if limits is not None and solver != "exact":
+        raise LogError(f"solver is {solver!r}; with limits it must be exact")
     log = log if isinstance(log, Log | TableLog) else read_log(log)
     counts, coverage = log.counts(), log.coverage()
     weights = start_weights(log, start)
 
     careful = careful_model(counts, discount, weights, pessimism)
-    solution, policy, reason = SOLVERS[solver](log, counts, careful, weights)
+    delta = 1.0 - confidence
+    estimates = Estimates(counts, careful, weights)
+    asked = () if limits is None else asked_for(limits, estimates)
+    blocks = [counts] if certificate is None and not asked else counts_in_blocks(log)
+    more: dict[str, Any] = {}
+    if asked:
+        share = SHARE_OF_VALUE if certificate is not None else 0.0
+        found = keep(estimates, asked, blocks, (1.0 - share) * delta, margin)
+        solution, policy, reason = found.solution, _on_log(found.solution.dual_policy, counts), found.reason
+        more = {"limits": found.limits, "asked": asked, "limits_wanted": found.wanted, "blocks": tuple(blocks)}
+        delta, gap = share * delta, program_gap(solution)
+    else:
+        solution, policy, reason = SOLVERS[solver](log, counts, careful, weights)
+        gap = duality_gap(careful.mdp, solution)
     promise = None
     if certificate is not None:
-        promise = certificate_of(
-            counts_in_blocks(log), policy, discount, weights, confidence, log.available, certificate
-        )
+        promise = certificate_of(blocks, policy, discount, weights, 1.0 - delta, log.available, certificate)
     return Fit(
         counts=counts,
         careful=careful,
@@ -95,9 +118,11 @@ def learn(
             "bins": {column: list(bins.edges) for column, bins in log.bins.items()},
             "guessed": {part: list(names) for part, names in log.guessed.items()},
             "solver": solver,
-            "gap": duality_gap(careful.mdp, solution),
+            "gap": gap,
+            "margin": margin if asked else None,
             "version": __version__,
         },
+        **more,
     )
 
 

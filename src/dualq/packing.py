@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from dualq.labels import Labels
 from dualq.mdp import MDP
 from dualq.policy import Policy
+from dualq.saddle.constrained import LimitedSolution
 from dualq.solution import Solution
 
 Array = np.ndarray
@@ -129,6 +130,11 @@ def _mdp(shape: tuple[int, int], indptr: Array, indices: Array, probabilities: A
     return MDP(P, fields.pop("rewards"), fields.pop("discount"), fields.pop("reward_range"), **fields)
 
 
+def _solution_parts(s: Solution) -> dict[str, Any]:
+    arrays = ("mdp", "V", "Q", "occupancy", "ratio", "weights", "distribution", "error_bound", "bounds")
+    return {name: getattr(s, name) for name in arrays} | {"method": s.method, "iterations": s.iterations}
+
+
 _SEQUENCES = {"tuple": tuple, "list": list, "frozenset": frozenset}
 _PARTS: dict[type, Any] = {
     Labels: _labels_parts,
@@ -138,12 +144,13 @@ _PARTS: dict[type, Any] = {
         **{name: getattr(m, name) for name in ("indptr", "indices", "probabilities", "rewards", "discount")},
         **{name: getattr(m, name) for name in ("reward_range", "states", "actions", "available")},
     },
-    Solution: lambda s: (
-        {
-            name: getattr(s, name)
-            for name in ("mdp", "V", "Q", "occupancy", "ratio", "weights", "distribution", "error_bound", "bounds")
-        }
-        | {"method": s.method, "iterations": s.iterations}
-    ),
+    Solution: _solution_parts,
+    LimitedSolution: lambda s: _solution_parts(s) | {"limits": s.limits, "prices": s.prices, "policy": s.dual_policy},
 }
-_MAKERS = {"Labels": _labels, "Policy": Policy, "MDP": _mdp, "Solution": Solution}
+_MAKERS = {
+    "Labels": _labels,
+    "Policy": Policy,
+    "MDP": _mdp,
+    "Solution": Solution,
+    "LimitedSolution": LimitedSolution,
+}

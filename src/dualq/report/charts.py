@@ -72,6 +72,35 @@ def intervals(rows: Rows, x_title: str) -> str:
     return _svg(alt.layer(line, *ends, dots, labels).properties(width=460, height=44 * len(rows)))
 
 
+def curve(rows: Rows, x_title: str, y_title: str, band: bool, marked: float | None) -> str:
+    """`value` over `limit` with a standard error on both sides; `low` to `high` behind it, and a line at `marked`."""
+    import altair as alt
+
+    rows = [row | {"below": row["value"] - row["error"], "above": row["value"] + row["error"]} for row in rows]
+    base = alt.Chart(alt.Data(values=rows)).encode(
+        x=alt.X("limit:Q", title=x_title, scale=alt.Scale(zero=False, nice=False), axis=alt.Axis(tickCount=6))
+    )
+    scale = alt.Scale(zero=False)
+    layers: list[Any] = []
+    if band:
+        layers.append(base.mark_area(color=PALE).encode(y=alt.Y("low:Q", title=y_title, scale=scale), y2="high:Q"))
+    error = base.mark_area(color=ACCENT, opacity=0.2)
+    layers.append(error.encode(y=alt.Y("below:Q", title=y_title, scale=scale), y2="above:Q"))
+    line = base.mark_line(color=ACCENT, strokeWidth=2, point=alt.OverlayMarkDef(size=24, color=ACCENT))
+    layers.append(line.encode(y=alt.Y("value:Q", title=y_title, scale=scale)))
+    if marked is not None:
+        line = alt.Chart(alt.Data(values=[{"limit": marked}])).mark_rule(color=MUTED, strokeDash=[4, 3], strokeWidth=2)
+        layers.append(line.encode(x="limit:Q"))
+    return _svg(alt.layer(*layers).properties(width=460, height=240))
+
+
+def png(svg: str) -> bytes:
+    """A drawing for those who need pixels."""
+    import vl_convert
+
+    return vl_convert.svg_to_png(svg, scale=2.0)
+
+
 def _shades(count: int) -> list[str]:
     """From pale to dark, one per action: an order that survives a black and white printer."""
     low, high = (222, 235, 247), (8, 48, 107)

@@ -116,12 +116,12 @@ def solve_limited(
     eta, nu = checked_limits(mdp, found, weights)
     stack = _stacked(mdp, nu, found)
     try:
-        answer = _solved(_limited(mdp, nu, stack), method)
+        answer = solved(_limited(mdp, nu, stack), method)
     except DualqError:
         answer = None
     if answer is None:  # the elastic program, which always has a solution, tells infeasible limits from other trouble
         stack = stack._replace(upper=_explained(mdp, nu, found, stack))
-        answer = _solved(_limited(mdp, nu, stack), method)
+        answer = solved(_limited(mdp, nu, stack), method)
     return _as_solution(mdp, eta, nu, found, stack, answer, distribution)
 
 
@@ -138,7 +138,7 @@ def checked_limits(mdp: MDP, limits: Mapping[str, AnyLimit], weights: Any) -> tu
 # ---- the programs
 
 
-def _solved(program: Program, method: str | None = None) -> Answer:
+def solved(program: Program, method: str | None = None) -> Answer:
     """Solve it; by the interior point method where that fails, as the simplex ends "Unknown" now and then."""
     try:
         return solve_program(program, method)
@@ -302,12 +302,12 @@ def _elsewhere(model: MDP, V: Array, visited: Array, caps: Mapping[str, ActionCa
         multipliers={},
     )
     if kept.size:
-        t = _solved(_elastic(base, stack, stack.gives, least=0.0)).blocks["t"]
+        t = solved(_elastic(base, stack, stack.gives, least=0.0)).blocks["t"]
         can = t <= KEPT
         stack = stack._replace(
             on_pairs=_part(stack.on_pairs, can), on_extra=_part(stack.on_extra, can), upper=stack.upper[can]
         )
-    answer = _solved(_with_rows(base, stack, reward, minimise=False))
+    answer = solved(_with_rows(base, stack, reward, minimise=False))
     d = np.zeros(model.rewards.size)
     d[np.flatnonzero(model.available)[inside]] = np.maximum(answer.blocks["lambda_"], 0.0)
     V[~visited] = answer.blocks["V"]
@@ -336,7 +336,7 @@ def _explained(mdp: MDP, nu: Array, limits: dict[str, AnyLimit], stack: _Stack) 
 
 def _missing(mdp: MDP, nu: Array, stack: _Stack) -> tuple[Array, Array]:
     """(t, d) of the elastic program: how much each limit must give, and an occupancy that then keeps them all."""
-    blocks = _solved(_elastic(_flow(mdp, nu), stack, stack.gives, least=0.0)).blocks
+    blocks = solved(_elastic(_flow(mdp, nu), stack, stack.gives, least=0.0)).blocks
     d = np.zeros(mdp.rewards.shape)
     d[mdp.available] = np.maximum(blocks["lambda_"], 0.0)
     return np.maximum(blocks["t"], 0.0), d
@@ -357,7 +357,7 @@ def _best_alone(limit: AnyLimit, mdp: MDP, nu: Array) -> float:
         t, _ = _missing(mdp, nu, _stacked(mdp, nu, {limit.name: limit.loosened(0.0)}))
         return 0.0 if t.sum() <= KEPT else 1.0
     stack = _stacked(mdp, nu, {limit.name: limit})
-    t = _solved(_elastic(_flow(mdp, nu), stack, stack.gives, least=-np.inf)).blocks["t"]
+    t = solved(_elastic(_flow(mdp, nu), stack, stack.gives, least=-np.inf)).blocks["t"]
     unit = limit.span(mdp) if isinstance(limit, Limit) else 1.0
     return limit.bound + limit.sign * unit * float(t[0])
 
@@ -406,7 +406,7 @@ def most_room(mdp: MDP, limits: Mapping[str, Limit], weights: Any = None) -> Roo
     _, nu = checked_limits(mdp, limits, weights)
     stack = _stacked(mdp, nu, limits)
     one = sp.csr_array(stack.gives.sum(axis=1)[:, None])
-    blocks = _solved(_elastic(_flow(mdp, nu), stack, one, least=-np.inf)).blocks
+    blocks = solved(_elastic(_flow(mdp, nu), stack, one, least=-np.inf)).blocks
     d = np.zeros(mdp.rewards.shape)
     d[mdp.available] = np.maximum(blocks["lambda_"], 0.0)
     slack = [limit.sign * (limit.bound - limit.value(mdp, d, nu)) for limit in limits.values()]
