@@ -84,7 +84,8 @@ def frontier_of(
     low, first = family.tightest
     high = max(family.loosest(estimates.careful.policy), low)
     solutions = [first, *(family.at(u) for u in np.linspace(low, high, points)[1:])]
-    kept = [blocks[0]] if mine.column is not None and mine.column not in blocks[-1].cost_sums else list(blocks)
+    counted = mine.column is None or all(mine.column in block.cost_sums for block in blocks)
+    kept = list(blocks) if counted else [estimates.counts]
     delta, S, alpha = 0.5 * (1.0 - confidence), len(estimates.counts.states), estimates.careful.mdp.discount
     values = Proven(kept, alpha, estimates.start, delta)
     costs = proven_of(mine, kept, alpha, estimates.start, delta)
