@@ -25,7 +25,7 @@ import numpy as np
 from dualq.costs import Asked, Estimates, Proven, cost_interval, proven_of
 from dualq.errors import LogError
 from dualq.logs.counts import Counts
-from dualq.margins import asked_for, moved_family, pair_frequencies
+from dualq.margins import DUST, asked_for, moved_family, pair_frequencies
 from dualq.policy import Policy
 from dualq.report import charts
 
@@ -82,7 +82,7 @@ def frontier_of(
         raise LogError(f"the limit {name!r} is no average of a cost; a trade-off needs one")
     family = moved_family(estimates, asked, policy, pair_frequencies(estimates), (name,))
     low, first = family.tightest
-    high = max(family.loosest(estimates.careful.policy), low)
+    high = max(family.loosest(estimates.careful.policy), low) + DUST  # at the very edge the price is anything
     solutions = [first, *(family.at(u) for u in np.linspace(low, high, points)[1:])]
     counted = mine.column is None or all(mine.column in block.cost_sums for block in blocks)
     kept = list(blocks) if counted else [estimates.counts]

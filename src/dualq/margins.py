@@ -231,10 +231,14 @@ class Family:
         low, best = self.tightest
         if not kept(best.dual_policy):
             return None
-        high = max(self.loosest(free), 0.0, low)
-        solution = self.at(high)
-        if solution is not None and kept(solution.dual_policy):
-            return solution
+        high = max(self.loosest(free) + DUST, 0.0, low)  # with dust, as the price is anything at the very edge
+        for u in (high, 0.0):
+            solution = self.at(u)
+            if solution is not None and kept(solution.dual_policy):
+                low, best = u, solution
+                break
+        if low == high:
+            return best
         for _ in range(STEPS):
             middle = 0.5 * (low + high)
             solution = self.at(middle)

@@ -101,8 +101,8 @@ def _limits(fit: Any) -> list[str]:
     warning = "Not every limit is promised; the table says what each rests on."
     words = "" if fit.limits_kept else note(warning, warn=True)
     caption = (
-        f"{limit_assumptions(fit)} argmax Q: the greedy policy of the same Q. Without limits: the best policy of the same model when "
-        "nothing is limited."
+        f"{limit_assumptions(fit)} argmax Q: the greedy policy of the same Q. Without limits: the best policy of the "
+        "same model when nothing is limited."
     )
     parts = [words, table(header, rows), note_below(caption), *map(text, limit_words(fit))]
     curves = [kept for kept in fit.limits if kept.low is not None][:MOST_CURVES]
