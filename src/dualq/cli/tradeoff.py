@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dualq.cli.logs import Run
-from dualq.cli.shared import Json, console, print_json, table, working
+from dualq.cli.shared import Json, console, print_json, working
 from dualq.errors import LogError
 
 
@@ -38,11 +38,12 @@ def frontier(
         facts = {"cost": curve.name, "sense": curve.sense, "confidence": curve.confidence, "blocks": curve.blocks}
         print_json(facts | {"points": curve.rows(), "files": [str(out)] if out else []})
         return
+    from dualq.report.terminal import plain_table
     from dualq.report.words import number, percent
 
     page = console()
     page.print(f"What a limit on {curve.name} costs\n", style="bold", markup=False)
-    shown = table()
+    shown = plain_table()
     shown.padding = (0, 1)
     for name in ("limit", "value", "proven", "cost", "proven", "price"):
         shown.add_column(name, justify="right", no_wrap=True)
