@@ -346,6 +346,15 @@ def test_a_state_that_was_never_left_is_as_doubtful_as_states_differ():
     assert careful.expected.error == pytest.approx(0.9 * deviation, rel=1e-3)
 
 
+def test_nor_is_it_known_whether_the_policy_is_better_there_than_the_log():
+    # From 0 to 1, which nobody left; in 2 one action pays 1 and the other nothing, logged alike: worth 10, and 5.
+    rows = [(0, 0, 0.0, 1, False), (2, 0, 1.0, 2, False), (2, 1, 0.0, 2, False)] * 1000
+    careful = careful_model(counted(rows, 3, 2), 0.9, [0.5, 0.0, 0.5])
+    worth = np.array([0.9 * careful.V[1], 10.0, 10.0])
+    doubt = math.sqrt(worth.var() + (2.0 / 3.0 * (10.0 - 5.0)) ** 2)
+    assert careful.expected.error == pytest.approx(0.5 * 0.9 * doubt, rel=0.01)
+
+
 def test_many_equal_actions_are_not_mistaken_for_good_ones():
     """Twenty actions that all pay a fair coin, five rows each, in twenty states: all policies are worth .5. The plug-in
     expects the luckiest. At most half of its error is left in each of 10 logs (measured on 200 other logs: -.03 to .31

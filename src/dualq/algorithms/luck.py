@@ -17,8 +17,9 @@ Error     of a value in the log's own model, pairs apart, with the values V of t
             unseen   what never happened in N rows may still happen once in about N:
                      (how far rewards differ) sum occupancy / N.  Where all rewards of the log are alike, what they can
                      differ by is the range that was given; if none was, nothing is known of it and nothing is added.
-            unknown  states that were never left are worth some state of the log, nobody knows which:
-                     (chance to end there, discounted)^2 (variance of V over the log's rows), each.
+            unknown  states that were never left are worth some state of the log, nobody knows which, nor whether the
+                     policy does better there than what was logged, which is worth V_b: each adds
+                     (chance to end there, discounted)^2 (variance of V over the log's rows + mean(V - V_b)^2)
           That of `expected` is the one of the two values, by their parts, beside the deviation of `kept` times the
           gain and half of what was taken off for luck: how lucky one log was is not known better than that. The
           pooled model's own error would be smaller, as far as its prior is right; this one does not rely on it.
@@ -59,15 +60,17 @@ def expect(
 ) -> tuple[Estimate, Estimate, float]:
     """What the policy is expected to earn, what the logged behaviour, and what the pooled model claims."""
     claimed = float(start @ policy.value(pooled))
-    logged, error = estimate(rows, apart, behaviour, start), estimate(rows, apart, policy, start).error
+    usual = behaviour.value(apart)
+    logged = estimate(rows, apart, behaviour, start, usual)
+    error = estimate(rows, apart, policy, start, usual).error
     gain = claimed - logged.value
     of_rows = (1.0 - kept.value) * logged.error + kept.value * error  # of the same rows: no cancelling
     parts = of_rows, kept.error * gain, HOW_LUCKY * (1.0 - kept.value) * gain
     return Estimate(logged.value + kept.value * gain, float(np.linalg.norm(parts))), logged, claimed
 
 
-def estimate(rows: Rows, apart: MDP, policy: Policy, start: Array) -> Estimate:
-    """Value of a policy from the start in the log's own model, and its error."""
+def estimate(rows: Rows, apart: MDP, policy: Policy, start: Array, usual: Array) -> Estimate:
+    """Value of a policy from the start in the log's own model, and its error; `usual` is V of the logged behaviour."""
     V = policy.value(apart)
     occupancy = policy.occupancy(apart, np.maximum(start, np.finfo(float).tiny))  # its weights must be positive
     moments, N = rows.moments(V), rows.total.sum()
@@ -75,8 +78,9 @@ def estimate(rows: Rows, apart: MDP, policy: Policy, start: Array) -> Estimate:
     by_rows = (occupancy**2 * sigma2 / np.maximum(rows.n, 1.0)).sum()
     unseen = _reward_spread(rows) * occupancy[rows.supported].sum() / N
     ended = (1.0 - apart.discount) * occupancy[rows.unknown].sum(axis=1)
-    unknown = (ended**2).sum() * (rows.total @ (V - rows.total @ V / N) ** 2) / N
-    return Estimate(float(start @ V), float(np.sqrt(by_rows + unseen**2 + unknown)))
+    mean = rows.total @ V / N
+    doubt = rows.total @ (V - mean) ** 2 / N + (mean - rows.total @ usual / N) ** 2
+    return Estimate(float(start @ V), float(np.sqrt(by_rows + unseen**2 + (ended**2).sum() * doubt)))
 
 
 def log_variance(rows: Rows, moments: Moments) -> float:
