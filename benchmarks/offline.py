@@ -6,15 +6,16 @@ where the log never was, all of them act as the log does over all states (the tr
 does not). What was promised is compared with what is true at the first states of the log's episodes.
 
 The strength of the penalty was set on the logs of seeds 100 to 159; the threshold from which a pair stands out was set
-earlier, on seeds 0 to 19 walked by another sampler, and left. What is published is of seeds 0 to 19. Policies were not
-changed after they were seen; the printed error was, once (on ICU-Sepsis it had held for 12, 15, 16 of 20 logs, for 16,
-17, 17 then), and after that the start at which it is compared with the truth (17, 17, 18).
+earlier, on seeds 0 to 19 walked by another sampler, and left. How variances of thin states lean on all, that rare
+events do not stand out, and what the printed error is made of was settled on seeds 200 to 239 (`--first 200`); that
+the error allows for states never left being worth no more than the log earns was added after two of the published
+Taxi logs had shown it. What is published is of seeds 0 to 19.
 
-Two limits, measured on logs of seeds 100 and on. With 10,000 rows of ICU-Sepsis, choosing in every state by the logged
-rows and the *true* values of the behaviour earns .7346 ± .0005 (40 logs). With 1,000 rows most states were left once or
-twice, so that logged actions alone leave what the log happened to do: of 100 logs cloning falls below .720 in 10, the
-careful policy in 9. Only actions never logged in a state, taken as often as over all states, would prevent it (0 of
-100), at the price of the gain.
+Two limits, measured on logs of seeds 100 and on, before variances leaned on all states. With 10,000 rows of ICU-Sepsis,
+choosing in every state by the logged rows and the *true* values of the behaviour earns .7346 ± .0005 (40 logs). With
+1,000 rows most states were left once or twice, so that logged actions alone leave what the log happened to do: of 100
+logs cloning falls below .720 in 10, the careful policy in 9. Only actions never logged in a state, taken as often as
+over all states, would prevent it (0 of 100), at the price of the gain.
 """
 
 import os
@@ -29,7 +30,7 @@ from functools import partial
 import numpy as np
 from common import markdown, publish
 
-from dualq import MDP, Policy, problems, solve
+from dualq import MDP, Policy, problems, shipped, solve
 from dualq.algorithms.pessimism import careful_model
 from dualq.logs.counts import Counts
 
@@ -61,12 +62,14 @@ class Problem:
         s, a, r, s_next = (column[used] for column in (drawn.s, drawn.a, drawn.r, drawn.s_next))
         S, A = self.mdp.rewards.shape
         starts = np.bincount(s[first[used]], minlength=S) / first[used].sum()
-        return Counts.from_arrays(s, a, r, s_next, self.over[s_next], states=S, actions=A), starts
+        ended, known = self.over[s_next], self.mdp.reward_range
+        return Counts.from_arrays(s, a, r, s_next, ended, states=S, actions=A, reward_range=known), starts
 
     def value(self, counts, matrix):
-        """The true value of every state; where the log never was, as it does over all states."""
+        """The true value of every state; where the log never was, as it does over all states, if that is possible."""
         visits = counts.visits
-        habit = visits.sum(axis=0) / visits.sum()
+        habit = np.where(self.mdp.available, np.maximum(visits.sum(axis=0) / visits.sum(), np.finfo(float).tiny), 0.0)
+        habit /= habit.sum(axis=1, keepdims=True)
         matrix = np.where(visits.any(axis=1)[:, None], matrix[: visits.shape[0]], habit)
         return Policy(matrix).value(self.mdp)
 
@@ -165,11 +168,11 @@ def sepsis(seeds):
     floor = problem.logged - 0.002
     table = []
     for rows in (1_000, 10_000, 100_000):
-        logs = [problem.log(rows, seed) for seed in range(seeds)]
+        logs = [problem.log(rows, seed) for seed in seeds]
         for name, method in METHODS.items():
             progress(f"sepsis, {rows} rows, {name}")
             values, over, error, seconds = measured(problem, logs, method)
-            below = f"{values.min():.4f} ({(values < floor).sum()} of {seeds})"
+            below = f"{values.min():.4f} ({(values < floor).sum()} of {len(seeds)})"
             table.append([f"{rows:,}", name, with_error(values), below, f"{over.mean():+.4f}", error, f"{seconds:.2f}"])
     header = [
         "rows",
@@ -181,7 +184,7 @@ def sepsis(seeds):
         "CPU s",
     ]
     note = (
-        f"Optimum {problem.best:.4f}, the logged expert {problem.logged:.4f}; {seeds} simulated logs, "
+        f"Optimum {problem.best:.4f}, the logged expert {problem.logged:.4f}; {len(seeds)} simulated logs, "
         "mean ± standard error. Asked for: .722, .735, .757, and no log below."
     )
     publish("Learning from thin logs: ICU-Sepsis, discount .99", markdown(header, table) + "\n\n" + note)
@@ -202,12 +205,12 @@ def covered(seeds):
         problem = make()
         for rows in (1_000, 3_000, 10_000, 30_000, 100_000):
             progress(f"{name}, {rows} rows")
-            logs = [problem.log(rows, seed) for seed in range(seeds)]
+            logs = [problem.log(rows, seed) for seed in seeds]
             ours, over, error, _ = measured(problem, logs, careful)
             plain, plain_over, *_ = measured(problem, logs, plug_in)
             loss, plain_loss = problem.best - ours.mean(), problem.best - plain.mean()
             allowed = 1.05 * plain_loss + 0.002 * abs(problem.best)
-            paired = (plain - ours).std(ddof=1) / np.sqrt(seeds)
+            paired = (plain - ours).std(ddof=1) / np.sqrt(len(seeds))
             table.append(
                 [
                     name,
@@ -233,11 +236,51 @@ def covered(seeds):
         "plug-in's",
     ]
     note = (
-        f"Optimal value less the learned policy's true value, mean of {seeds} simulated logs of a uniform behaviour; "
-        "the difference with its standard error. Allowed: 1.05 of the plug-in's loss and .002 of the optimal value. "
-        "CliffWalking and FrozenLake 4 × 4 are shown beside those that a bar was set for."
+        f"Optimal value less the learned policy's true value, mean of {len(seeds)} simulated logs of a uniform "
+        "behaviour; the difference with its standard error. Allowed: 1.05 of the plug-in's loss and .002 of the "
+        "optimal value. CliffWalking and FrozenLake 4 × 4 are shown beside those that a bar was set for."
     )
     publish("No price where coverage is good", markdown(header, table) + "\n\n" + note)
+
+
+CALIBRATION = {
+    **TABLES,
+    "inventory, as shipped": lambda: Problem(shipped.truth()),
+    "ICU-Sepsis": lambda: Problem(problems.icu_sepsis(DISCOUNT)),
+}
+
+
+def off(values, errors, truths):
+    """How far estimates are off: on average, by squares; what they say themselves; how many are within two of that."""
+    over = values - truths
+    within = (np.abs(over) <= 2.0 * errors + 1e-6 * np.abs(truths)).sum()
+    return [f"{over.mean():+.4f}", f"{np.sqrt((over**2).mean()):.4f}", f"{errors.mean():.4f}", f"{within}"]
+
+
+def calibration(seeds):
+    table = []
+    for name, make in CALIBRATION.items():
+        problem = make()
+        for rows in (1_000, 3_000, 10_000, 30_000, 100_000):
+            progress(f"calibration, {name}, {rows} rows")
+            found = []
+            for seed in seeds:
+                counts, start = problem.log(rows, seed)
+                fit = careful_model(counts, problem.mdp.discount, start)
+                true = (start @ problem.value(counts, policy.matrix) for policy in (fit.policy, fit.behaviour))
+                found.append([fit.expected.value, fit.expected.error, fit.logged.value, fit.logged.error, *true])
+            expected, error, logged, logged_error, true, true_logged = np.array(found).T
+            of_log = off(logged, logged_error, true_logged)
+            table.append([name, f"{rows:,}", f"{true.mean():.4f}", *off(expected, error, true), *of_log])
+    header = ["problem", "rows", "true value", "off by", "rms", "its error", "within 2", "log: off by", "rms"]
+    header += ["its error", "within 2"]
+    note = (
+        "What is expected of the learned policy less its true value at the same start, over "
+        f"{len(seeds)} simulated logs: mean, root of the mean square, the mean of the stated standard errors, and in "
+        "how many logs it lies within two of them; then the same of the logged policy. The range of rewards is known. "
+        "Asked for: within two in 17 logs or more, at 1,000, 3,000, 10,000 and 100,000 rows."
+    )
+    publish("How sure is what is expected", markdown(header, table) + "\n\n" + note)
 
 
 def ablation(seeds):
@@ -249,7 +292,7 @@ def ablation(seeds):
     ]
     columns = []
     for name, problem, rows in cases:
-        logs = [problem.log(rows, seed) for seed in range(seeds)]
+        logs = [problem.log(rows, seed) for seed in seeds]
         column = []
         for setting, method in {"0, the plug-in": plug_in, **ABLATION}.items():
             progress(f"ablation, {name}, {setting}")
@@ -258,23 +301,22 @@ def ablation(seeds):
         columns.append(column)
     table = [[setting, *cells] for setting, *cells in zip(["0, the plug-in", *ABLATION], *columns, strict=True)]
     header = ["pessimism", *(name for name, *_ in cases)]
-    note = (
-        f"True value, mean ± standard error of {seeds} simulated logs; after the semicolon what was promised too much."
-    )
+    note = f"True value, mean ± standard error of {len(seeds)} simulated logs; then what was promised too much."
     publish("How much pessimism", markdown(header, table) + "\n\n" + note)
 
 
-PARTS = {"sepsis": sepsis, "covered": covered, "ablation": ablation}
+PARTS = {"sepsis": sepsis, "covered": covered, "calibration": calibration, "ablation": ablation}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--only", choices=PARTS)
     options = parser.parse_args()
     for name, part in PARTS.items():
         if options.only in (None, name):
-            part(options.seeds)
+            part(range(options.first, options.first + options.seeds))
 
 
 if __name__ == "__main__":

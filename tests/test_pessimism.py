@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dualq import problems, solve
-from dualq.algorithms import pessimism
-from dualq.algorithms.pessimism import GRID, careful_model
+from dualq.algorithms import luck, pooling
+from dualq.algorithms.pessimism import careful_model
+from dualq.algorithms.pooling import GRID
 from dualq.errors import LogError
 from dualq.logs.counts import Counts
 from dualq.mdp import MDP
@@ -57,7 +58,7 @@ def twin(rows, S, A, V, discount, z, k_scale):
     told = [s for s in y if len(y[s]) > 1 and total[s] > len(y[s]) and around[s] > 1e-20]
     prior = [1.0 / len(GRID)] * len(GRID)
     posterior = dict.fromkeys(y, prior)
-    for _ in range(pessimism.EM_STEPS):
+    for _ in range(pooling.EM_STEPS):
         for s in y:
             logs_ = [likelihood(s, k) if s in told else 0.0 for k in GRID]
             parts = [math.exp(x - max(logs_)) * q for x, q in zip(logs_, prior, strict=True)]
@@ -72,9 +73,11 @@ def twin(rows, S, A, V, discount, z, k_scale):
         noise = min(1.0, sum(sum(inside[s].values()) for s in y if spare[s] > 0) / everything)
     else:
         noise = 0.0 if any(spare.values()) else 1.0
+    K, everywhere = alike(y, mean, spare)
 
     def sigma2(s, a, w):
-        state = (sum(inside[s].values()) + noise * variance[s]) / (spare[s] + 1)
+        one = noise * variance[s] if total[s] > 1 else everywhere
+        state = (sum(inside[s].values()) + one + K * everywhere) / (spare[s] + 1 + K)
         return w * (inside[s][a] + state) / len(y[s][a]) + (1 - w) * state
 
     answer: dict = {}
@@ -85,9 +88,11 @@ def twin(rows, S, A, V, discount, z, k_scale):
             w = sum(q * n / (n + k_scale * k) for q, k in zip(posterior[s], GRID, strict=True))
             if len(y[s]) == 1:
                 w = 1.0
-            apart = n * (mean[s][a] - centre[s]) ** 2
-            t2 = apart / max(sigma2(s, a, w), 1e-12 * apart + 1e-300)
-            k = n * (1 / w - 1) / (1 + (t2 / 4) ** 2)
+            apart = abs(mean[s][a] - centre[s])
+            everything_here = [x for v in y[s].values() for x in v]
+            bound, error = (max(everything_here) - min(everything_here)) / (6 * n), math.sqrt(sigma2(s, a, w) / n)
+            t = stands_out(apart, error, bound)
+            k = n * (1 / w - 1) / (1 + (t / 2) ** 4)
             w = n / (n + k)
             missing = 1 / (n + k) - 1 / (total[s] + k)
             spread = max(values) - min(values)
@@ -98,6 +103,30 @@ def twin(rows, S, A, V, discount, z, k_scale):
     return answer
 
 
+def alike(y, mean, spare):
+    """K and the log's variance, by the moments of squares z = (y - mean)^2 as in Buehlmann and Straub."""
+    z = {s: [(x - mean[s][a]) ** 2 for a, v in by.items() for x in v] for s, by in y.items() if spare[s] > 0}
+    F, J = sum(spare[s] for s in z), len(z)
+    total = sum(map(sum, z.values()))
+    if total <= 1e-20:
+        return 1.0, 0.0
+    W, bar = total / F, {s: sum(v) / spare[s] for s, v in z.items()}
+    inside = sum(sum(x**2 for x in v) - spare[s] * bar[s] ** 2 for s, v in z.items())
+    inside = max(inside, 0.0) / max(F - J, 1)
+    between = sum(spare[s] * (bar[s] - W) ** 2 for s in z) - (J - 1) * inside
+    between /= max(F - sum(spare[s] ** 2 for s in z) / F, 1)
+    return (min(max(inside / between, 1.0), 1e4) if between > inside / 1e4 else 1e4), W
+
+
+def stands_out(apart, error, bound):
+    """t with  error t + bound t^2 = apart,  by bisection."""
+    low, high = 0.0, 1e6
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if error * middle + bound * middle**2 < apart else (low, middle)
+    return (low + high) / 2
+
+
 @settings(max_examples=60, deadline=None)
 @given(logs(), st.sampled_from([0.5, 1.0, 2.0]), st.integers(0, 10**6))
 def test_pooling_and_penalty_are_those_of_the_formulas(log, strength, seed):
@@ -106,12 +135,12 @@ def test_pooling_and_penalty_are_those_of_the_formulas(log, strength, seed):
     rows = [(s, a, float(s - 2 * a + t), t, ended and t == 0) for s, a, _, t, ended in rows]
     rows = [(s, a, r, t, e or ((s, a, t) in {(x[0], x[1], x[3]) for x in rows if x[4]})) for s, a, r, t, e in rows]
     V = np.round(np.random.default_rng(seed).normal(size=S + 1), 2)
-    table = pessimism.Rows.of(counted(rows, S, A), 0.9)
+    table = pooling.Rows.of(counted(rows, S, A), 0.9)
     V = np.append(V[:S], 0.0)[: table.total.size]  # (end) is worth nothing
     moments = table.moments(V)
-    w = pessimism._shares(table, moments, strength)
-    sigma2 = pessimism._sigma2(table, moments, w)
-    penalty = pessimism._penalty(table.n, table.total, w, sigma2, moments.spread, strength)
+    w = pooling.pooling_shares(table, moments, strength)
+    sigma2 = pooling.row_variance(table, moments, w)
+    penalty = pooling.bernstein_penalty(table.n, table.total, w, sigma2, moments.spread, strength)
     expected = twin(rows, S, A, V, 0.9, strength, strength)
     for s, a in np.argwhere(table.supported):
         ours = w[s, a], sigma2[s, a], penalty[s, a]
@@ -121,7 +150,7 @@ def test_pooling_and_penalty_are_those_of_the_formulas(log, strength, seed):
 
 def test_the_pooled_model_is_the_mixture():
     rows = [(0, 0, 1.0, 0, False), (0, 0, 0.0, 1, False), (0, 1, 4.0, 1, False), (1, 0, 0.0, 0, False)]
-    table = pessimism.Rows.of(counted(rows, 2, 2), 0.9)
+    table = pooling.Rows.of(counted(rows, 2, 2), 0.9)
     w = np.array([[0.5, 0.25], [1.0, 0.0]])
     mdp = table.pooled_model(w, 0.0)
     P = mdp.transitions.toarray().reshape(2, 2, 2)
@@ -187,17 +216,17 @@ def test_the_same_rows_again_leave_less_doubt(log, times, seed):
     rows, S, A = log
 
     def doubt(rows_):
-        table = pessimism.Rows.of(counted(rows_, S, A), 0.9)
+        table = pooling.Rows.of(counted(rows_, S, A), 0.9)
         V = np.random.default_rng(seed).normal(size=S + 1)[: table.total.size]
         moments, w = table.moments(V), table.supported.astype(float)
-        sigma2 = pessimism._sigma2(table, moments, w)
+        sigma2 = pooling.row_variance(table, moments, w)
         alone = np.stack([np.where(table.supported, table.n, 1.0), np.full(table.n.shape, 1e12)], axis=-1)
         # Beside an action that is known perfectly, the excess is the doubt itself.
         shape = (-1, 2)
         total = alone.reshape(shape).sum(axis=1)
         pad = np.zeros(table.n.size)
         both = [np.stack([x.ravel(), pad], axis=1) for x in (sigma2, moments.spread)]
-        return pessimism._penalty(alone.reshape(shape), total, np.ones((table.n.size, 2)), *both, 1.0)[:, 0]
+        return pooling.bernstein_penalty(alone.reshape(shape), total, np.ones((table.n.size, 2)), *both, 1.0)[:, 0]
 
     assert (doubt(rows * times) <= doubt(rows) * (1 + 1e-9) + 1e-12).all()
 
@@ -205,14 +234,15 @@ def test_the_same_rows_again_leave_less_doubt(log, times, seed):
 def test_a_log_that_always_does_the_same_is_taken_at_its_word():
     # A walk on a line: each pair three times, always the same; action 1 goes right, the last state pays.
     rows = [(s, a, float(s == 3), min(s + 1, 3) if a else max(s - 1, 0), False) for s in range(4) for a in range(2)] * 3
-    counts = counted(rows, 4, 2)
+    counts, more = counted(rows, 4, 2), counted(rows * 100, 4, 2)
     careful, plain = careful_model(counts, 0.9), solve(counts.mdp(0.9))
     assert careful.penalty == pytest.approx(0.0, abs=1e-9)
     assert pytest.approx(plain.V, abs=1e-4) == careful.V
     assert np.array_equal(careful.policy.matrix, plain.primal_policy.matrix)
     assert careful.kept == pytest.approx(1.0)  # what one half chose for, the other finds to the last digit
     assert careful.expected.value == pytest.approx(careful.claimed)
-    assert careful.expected.error == pytest.approx(0.0, abs=1e-6)
+    # What was never seen may still happen, once in as many rows as there are.
+    assert 0.0 < 50.0 * careful_model(more, 0.9).expected.error < careful.expected.error
 
 
 def test_one_state_and_one_action():
@@ -220,8 +250,8 @@ def test_one_state_and_one_action():
     careful = careful_model(counts, 0.5)
     assert careful.penalty == pytest.approx(0.0)
     assert careful.expected.value == pytest.approx(4.0)
-    # The mean of two rows of variance 2, discounted visits 2.
-    assert careful.expected.error == pytest.approx(2.0 * math.sqrt(2.0 / 2.0), rel=0.3)
+    # The mean of two rows of variance 2, discounted visits 2; and in 2 rows of 2 something unseen, rewards differ by 2.
+    assert careful.expected.error == pytest.approx(math.hypot(2.0 * math.sqrt(2.0 / 2.0), 2.0 * 2.0 / 2.0))
 
 
 def test_a_lucky_row_does_not_carry_the_day():
@@ -279,6 +309,52 @@ def test_the_standard_error_of_the_logged_value_is_right():
     assert 176 <= hits < 200
 
 
+def test_the_error_is_right_where_no_state_was_seen_twice():
+    """400 states, a row each, a fair coin as reward: the mean is .5, within 2 standard errors in 95% of 200 logs, and
+    the error is .5 / 20 (beside one coin in 400 unseen): below 88% would be a false alarm with probability < 1e-4."""
+    rng, s, hits = np.random.default_rng(2), np.arange(400), 0
+    for _ in range(200):
+        r = rng.integers(0, 2, 400).astype(float)
+        logged = careful_model(Counts.from_arrays(s, 0 * s, r, s, states=400, actions=1), 0.0).logged
+        assert logged.error == pytest.approx(0.025, rel=0.02)
+        hits += abs(logged.value - 0.5) <= 2.0 * logged.error
+    assert hits >= 176
+
+
+@pytest.mark.parametrize("chance", [0.002, 0.01, 0.05, 0.2])
+def test_what_was_never_seen_is_allowed_for(chance):
+    """One state, 100 rows, a success that pays 1: the true chance lies within 2 standard errors of what is expected in
+    at least 85% of 400 logs, however often none was seen. By the binomial distribution it does in 93% or more (closed
+    form, the error being sqrt(p (1 - p) / 100 + 1e-4)): false alarms are rarer than 1e-6."""
+    rng, s, hits = np.random.default_rng(4), np.zeros(100, int), 0
+    for _ in range(400):
+        r = (rng.random(100) < chance).astype(float)
+        counts = Counts.from_arrays(s, s, r, s, states=1, actions=1, reward_range=(0.0, 1.0))
+        expected = careful_model(counts, 0.0).expected
+        assert expected.error >= 0.0099
+        hits += abs(expected.value - chance) <= 2.0 * expected.error
+    assert hits >= 340
+
+
+def test_a_state_that_was_never_left_is_as_doubtful_as_states_differ():
+    # From 0 to 1, which nobody left; 2 pays 1 for ever and 3 nothing. All else is certain: 1 is like one of 0, 2, 3.
+    rows = [(0, 0, 0.0, 1, False), (2, 0, 1.0, 2, False), (3, 0, 0.0, 3, False)] * 1000
+    careful = careful_model(counted(rows, 4, 1), 0.9, [1.0, 0.0, 0.0, 0.0])
+    average = (0.9 * careful.V[1] + 10.0 + 0.0) / 3.0
+    assert careful.V[1] == pytest.approx(average, rel=1e-4)
+    deviation = np.std([0.9 * average, 10.0, 0.0])
+    assert careful.expected.error == pytest.approx(0.9 * deviation, rel=1e-3)
+
+
+def test_nor_is_it_known_whether_the_policy_is_better_there_than_the_log():
+    # From 0 to 1, which nobody left; in 2 one action pays 1 and the other nothing, logged alike: worth 10, and 5.
+    rows = [(0, 0, 0.0, 1, False), (2, 0, 1.0, 2, False), (2, 1, 0.0, 2, False)] * 1000
+    careful = careful_model(counted(rows, 3, 2), 0.9, [0.5, 0.0, 0.5])
+    worth = np.array([0.9 * careful.V[1], 10.0, 10.0])
+    doubt = math.sqrt(worth.var() + (2.0 / 3.0 * (10.0 - 5.0)) ** 2)
+    assert careful.expected.error == pytest.approx(0.5 * 0.9 * doubt, rel=0.01)
+
+
 def test_many_equal_actions_are_not_mistaken_for_good_ones():
     """Twenty actions that all pay a fair coin, five rows each, in twenty states: all policies are worth .5. The plug-in
     expects the luckiest. At most half of its error is left in each of 10 logs (measured on 200 other logs: -.03 to .31
@@ -317,7 +393,7 @@ def test_the_expected_value_is_honest_where_choices_are_luck():
 @given(logs(), st.integers(0, 10**6))
 def test_halves_are_the_log(log, seed):
     counts = counted(*log)
-    one, other = pessimism._halves(counts, np.random.default_rng(seed))
+    one, other = luck.halves(counts, np.random.default_rng(seed))
     assert one.total + other.total == counts.total
     both = one.merge(other)
     for column in ("s", "a", "s_next", "ended", "n"):

@@ -1,0 +1,184 @@
+"""What a policy may be expected to earn, when it was chosen for what the same log promised; and how sure that is.
+
+Kept      `claimed` is the policy's value in the pooled model. It was chosen for being high: part of what it has above
+          the logged value is luck. How much, the log itself tells: its rows are dealt at random to two halves (rows are
+          independent given their pair), each half chooses a policy, and the other one is asked about it. Over the pairs
+          that both have seen, with V, occupancy and usual frequencies of the half that chose,
+              kept = sum (occupancy - usual) mean_other / sum (occupancy - usual) mean~
+          both ways together: luck is not found again. It is measured with an error and lies between 0 and 1, all of
+          which is possible before. This is so with half of the rows; with all of them it is 2 kept / (1 + kept), the
+          reliability of a test of twice the length (Spearman; Brown; 1910). Mean and deviation of that, and then
+              expected = logged + kept (claimed - logged)
+Error     of a value in the log's own model, pairs apart, with the values V of that policy and its occupancy: the
+          squares of three parts are added.
+            rows     sum_{s,a} occupancy(s,a)^2 sigma^2(s,a) / n(s,a);  sigma^2 as in `pooling`, and beside the squares
+                     of all pairs one row's worth of the variance of y in the whole log: where no pair was seen twice
+                     that is all there is, and where repeated pairs always did the same it is next to nothing.
+            unseen   what never happened in N rows may still happen once in about N:
+                     (how far rewards differ) sum occupancy / N.  Where all rewards of the log are alike, what they can
+                     differ by is the range that was given; if none was, nothing is known of it and nothing is added.
+            unknown  states that were never left are worth some state of the log, nobody knows which, nor whether the
+                     policy does better there than what was logged, which is worth V_b: each adds
+                     (chance to end there, discounted)^2 (variance of V over the log's rows + mean(V - V_b)^2)
+          That of `expected` is the one of the two values, by their parts, beside the deviation of `kept` times the
+          gain and half of what was taken off for luck: how lucky one log was is not known better than that. The
+          pooled model's own error would be smaller, as far as its prior is right; this one does not rely on it.
+The start is taken as given. An estimate with its standard error is no floor: that is the certificate's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dualq.algorithms.pooling import ROUNDING, Fitted, Moments, Rows, row_variance
+from dualq.logs.counts import Counts
+from dualq.mdp import MDP
+from dualq.policy import Policy
+
+Array = np.ndarray
+Learn = Callable[[Rows], tuple[Fitted, Policy]]
+
+HOW_LUCKY = 0.5  # the deviation of what was taken off for luck, as a part of it
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value and its standard error."""
+
+    value: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.4g} ± {self.error:.2g}"
+
+
+def expect(
+    rows: Rows, pooled: MDP, apart: MDP, policy: Policy, behaviour: Policy, start: Array, kept: Estimate
+) -> tuple[Estimate, Estimate, float]:
+    """What the policy is expected to earn, what the logged behaviour, and what the pooled model claims."""
+    claimed = float(start @ policy.value(pooled))
+    usual = behaviour.value(apart)
+    logged = estimate(rows, apart, behaviour, start, usual)
+    error = estimate(rows, apart, policy, start, usual).error
+    gain = claimed - logged.value
+    of_rows = (1.0 - kept.value) * logged.error + kept.value * error  # of the same rows: no cancelling
+    parts = of_rows, kept.error * gain, HOW_LUCKY * (1.0 - kept.value) * gain
+    return Estimate(logged.value + kept.value * gain, float(np.linalg.norm(parts))), logged, claimed
+
+
+def estimate(rows: Rows, apart: MDP, policy: Policy, start: Array, usual: Array) -> Estimate:
+    """Value of a policy from the start in the log's own model, and its error; `usual` is V of the logged behaviour."""
+    V = policy.value(apart)
+    occupancy = policy.occupancy(apart, np.maximum(start, np.finfo(float).tiny))  # its weights must be positive
+    moments, N = rows.moments(V), rows.total.sum()
+    sigma2 = row_variance(rows, moments, rows.supported.astype(float), log_variance(rows, moments))
+    by_rows = (occupancy**2 * sigma2 / np.maximum(rows.n, 1.0)).sum()
+    unseen = _reward_spread(rows) * occupancy[rows.supported].sum() / N
+    ended = (1.0 - apart.discount) * occupancy[rows.unknown].sum(axis=1)
+    mean = rows.total @ V / N
+    doubt = rows.total @ (V - mean) ** 2 / N + (mean - rows.total @ usual / N) ** 2
+    return Estimate(float(start @ V), float(np.sqrt(by_rows + unseen**2 + (ended**2).sum() * doubt)))
+
+
+def log_variance(rows: Rows, moments: Moments) -> float:
+    """Of y over all rows of the log."""
+    N = rows.total.sum()
+    centre = rows.total @ moments.state_mean / N
+    squares = moments.squares.sum() + moments.between.sum() + rows.total @ (moments.state_mean - centre) ** 2
+    return float(squares / max(N - 1.0, 1.0))
+
+
+def _reward_spread(rows: Rows) -> float:
+    """How far the log's rewards differ; where they never do, how far they could."""
+    low, high = rows.counts.reward_range
+    return float(np.ptp(rows.reward_mean)) or high - low
+
+
+# ---- what of a gain is luck
+
+
+def part_kept(counts: Counts, discount: float, start: Array, learn: Learn) -> Estimate:
+    """The part of a promised gain over the log that is there in rows which had no say in the choice."""
+    parts = np.linspace(0.0, 1.0, 101)
+    fits = np.zeros(parts.size)
+    dealt = halves(counts, np.random.default_rng(0))
+    if min(half.total for half in dealt) > 0:
+        one, other = (Rows.of(half, discount) for half in dealt)
+        there, back = _asked(one, other, start, learn), _asked(other, one, start, learn)
+        found, promised, variance = np.add(there, back).tolist()
+        if promised > 0.0:
+            error = max(np.sqrt(variance) / promised, 1e-4)
+            fits = -0.5 * ((found / promised - parts) / error) ** 2
+    chances = np.exp(fits - fits.max())
+    chances /= chances.sum()
+    full = 2.0 * parts / (1.0 + parts)
+    mean = float(chances @ full)
+    return Estimate(mean, float(np.sqrt(chances @ (full - mean) ** 2)))
+
+
+def _asked(chose: Rows, other: Rows, start: Array, learn: Learn) -> tuple[float, float, float]:
+    """Gain over the log, on pairs that both have seen: what `other` finds, what was promised, the first's variance."""
+    fit, policy = learn(chose)
+    S = chose.counts.shape[0]
+    V = np.zeros(other.total.size)
+    V[:S] = fit.V[:S]
+    ours, theirs = chose.moments(fit.V), other.moments(V)
+    weights = np.full(chose.total.size, np.finfo(float).tiny)
+    weights[:S] = np.maximum(start[:S], weights[:S])
+    both = chose.supported[:S] & other.supported[:S]
+    chosen = np.where(both, policy.occupancy(fit.pooled, weights)[:S], 0.0)
+    n_1, n_2 = np.where(both, chose.n[:S], 0.0), np.where(both, other.n[:S], 1.0)
+    usual = n_1 / np.maximum(n_1.sum(axis=1, keepdims=True), 1.0)
+    contrast = chosen - chosen.sum(axis=1, keepdims=True) * usual  # sums to nothing in every state
+    pooled = ours.state_mean[:, None] + fit.shares * (ours.mean - ours.state_mean[:, None])
+    found = (contrast * theirs.mean[:S]).sum()
+    promised = (contrast * pooled[:S]).sum()
+    variance = (contrast**2 * fit.sigma2[:S] / n_2).sum()
+    return float(found), float(promised), float(variance)
+
+
+def halves(counts: Counts, rng: np.random.Generator) -> tuple[Counts, Counts]:
+    """The rows, each dealt to one of two; rewards that differ within an entry by what is known of them."""
+    n = counts.n
+    n_1 = rng.binomial(n, 0.5)
+    n_2 = n - n_1
+    mean = counts.reward_sum / n
+    squares = np.maximum(counts.reward_square_sum - counts.reward_sum * mean, 0.0)
+    squares[squares <= ROUNDING * counts.reward_square_sum] = 0.0
+    # Of n numbers n_1 are drawn: their sum is off by x sqrt(squares n_1 n_2 / n), where x has the variance 1 / (n - 1)
+    # and lies in [-1, 1]; for normal numbers it is a coordinate of a direction in n - 1 dimensions.
+    x = np.sqrt(np.where(n > 2, rng.beta(0.5, np.maximum(n - 2, 1) / 2.0), 1.0)) * rng.choice([-1.0, 1.0], n.size)
+    apart = x * np.sqrt(squares * n_1 * n_2 / n)
+    # Where all are at the ends of the range (a success or none) the drawing is known exactly.
+    low, high = counts.reward_range
+    inside = (low + high) * counts.reward_sum - counts.reward_square_sum - n * low * high
+    two = (inside <= 1e-9 * n * (high - low) ** 2) & (n < 1e9) & (high > low)
+    good = np.clip(np.rint((counts.reward_sum[two] - n[two] * low) / (high - low)), 0, n[two]).astype(np.int64)
+    drawn = rng.hypergeometric(good, n[two] - good, n_1[two])
+    apart[two] = n_1[two] * low + drawn * (high - low) - n_1[two] * mean[two]
+    left = np.maximum(squares - apart**2 * n / np.maximum(n_1 * n_2, 1), 0.0)
+    return (
+        _dealt(counts, n_1, n_1 * mean + apart, left * n_1 / n),
+        _dealt(counts, n_2, n_2 * mean - apart, left * n_2 / n),
+    )
+
+
+def _dealt(counts: Counts, n: Array, reward_sum: Array, squares: Array) -> Counts:
+    """Counts with n rows of each entry; costs are left out."""
+    some = n > 0
+    n, reward_sum = n[some], reward_sum[some]
+    return replace(
+        counts,
+        s=counts.s[some],
+        a=counts.a[some],
+        s_next=counts.s_next[some],
+        ended=counts.ended[some],
+        n=n,
+        reward_sum=reward_sum,
+        reward_square_sum=squares[some] + reward_sum**2 / n,
+        cost_sums={},
+        cost_square_sums={},
+    )
