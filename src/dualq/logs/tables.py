@@ -97,6 +97,9 @@ def read_log(
         "costs": opened.kept.get("costs", ()) if costs is None else costs,
     }
     schema = schema_of(opened.name, opened.table.columns, given, opened.kept)
+    for column in schema.columns:
+        if column.lower() in opened.twice:
+            raise LogError(f"{opened.name}: several columns have the name {column!r}; give them different ones")
     if schema.time == "row" and not opened.ordered:
         raise LogError(f"{opened.name}: the rows of this table have no order of their own; give a time column")
     opened = with_whole_labels(opened, _labels(schema, bins or {}))
@@ -204,7 +207,7 @@ class TableLog:
     def remarks(self) -> tuple[str, ...]:
         """What became of columns when they were read, where it is not what was asked for."""
         own = {column: self.bins[column] for column in (*self.schema.state, *self.schema.action) if column in self.bins}
-        return tuple(f"{column}: {bins.remark}" for column, bins in own.items() if bins.remark)
+        return (*self.opened.remarks, *(f"{column}: {bins.remark}" for column, bins in own.items() if bins.remark))
 
     @property
     def columns(self) -> dict[str, tuple[str, ...]]:
@@ -402,7 +405,8 @@ def _count(log: TableLog) -> _Counted:
     skipped = len(rejected)
     if rejected and not q.skip_bad:
         file, line, message, text = rejected[0]
-        raise LogError(f"{file}: line {line} is no row of the table, {text!r}: {message}; the file may be cut off")
+        advice = "correct it, or set such lines aside with skip_bad=True (--skip-bad)"
+        raise LogError(f"{file}: line {line} is no row of the table, {text!r}: {message}; {advice}")
     if groups.num_rows == 0 and not q.skip_bad:
         raise LogError(f"{name}: there are no rows")
     if not q.skip_bad and _some_bad(groups, extremes, q):
@@ -607,7 +611,9 @@ def _check_text(log: TableLog) -> None:
             first = f": row {rows[0][NUMBER]} has {rows[0][column]!r}"
         else:
             first = f": one row has {rows[0][column]!r}" if rows else ", although all of it could be read as numbers"
-        advice = "it must hold numbers; correct it, or set such rows aside with skip_bad=True (--skip-bad)"
+        advice = (
+            "it must hold numbers, such as -1234.5; correct it, or set such rows aside with skip_bad=True (--skip-bad)"
+        )
         raise LogError(f"{name}: the {part} column {column!r} is text{first}; {advice}")
 
 
