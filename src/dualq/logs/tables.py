@@ -16,6 +16,7 @@ Sums are float64; an engine adds in the order its threads come by, so sums of on
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -96,10 +97,11 @@ def read_log(
         "truncated": truncated,
         "costs": opened.kept.get("costs", ()) if costs is None else costs,
     }
+    listed = [names for names in given.values() if isinstance(names, list | tuple)]
+    single = [name for name in given.values() if isinstance(name, str)]
+    _check_once(opened, itertools.chain(single, *listed))
     schema = schema_of(opened.name, opened.table.columns, given, opened.kept)
-    for column in schema.columns:
-        if column.lower() in opened.twice:
-            raise LogError(f"{opened.name}: several columns have the name {column!r}; give them different ones")
+    _check_once(opened, schema.columns)
     if schema.time == "row" and not opened.ordered:
         raise LogError(f"{opened.name}: the rows of this table have no order of their own; give a time column")
     opened = with_whole_labels(opened, _labels(schema, bins or {}))
@@ -122,6 +124,13 @@ def read_log(
     _check_text(log)
     log.counts()
     return log if available is None else replace(log, available=_available(log, available))
+
+
+def _check_once(opened: Source, columns: Iterable[Any]) -> None:
+    """A LogError where several columns of the file have one of these names: an engine would rename the second."""
+    for column in columns:
+        if str(column).lower() in opened.twice:
+            raise LogError(f"{opened.name}: several columns have the name {column!r}; give them different ones")
 
 
 def _labels(schema: Schema, bins: Mapping[str, Any]) -> list[tuple[str, ...]]:
