@@ -340,10 +340,12 @@ def test_fewer_bins_than_asked_are_said():
         (["week 02", "week 01", "week 10", "week 09"], [1, 0, 3, 2]),
     ],
 )
-def test_times_that_are_text_are_in_the_order_of_what_they_mean(times, order):
-    log = dualq.read_log({"state": [0, 1, 2, 3], "action": [0] * 4, "reward": [1.0] * 4, "t": times})
-    following = dict(zip(log.counts().s.tolist(), log.counts().s_next.tolist(), strict=True))
-    assert following == dict(itertools.pairwise(order))
+def test_times_that_are_text_are_in_the_order_of_what_they_mean(times, order, tmp_path):
+    rows = {"state": [0, 1, 2, 3], "action": [0] * 4, "reward": [1.0] * 4, "t": times}
+    for source in (to_typed_sqlite(rows, tmp_path), rows):
+        log = dualq.read_log(source)
+        following = dict(zip(log.counts().s.tolist(), log.counts().s_next.tolist(), strict=True))
+        assert following == dict(itertools.pairwise(order))
     chunk, stream = Rows.empty(10), log.stream()
     assert chunk.s[: stream.fill(stream.init(0), chunk)].tolist() == order[:3]
     log.coverage()

@@ -36,7 +36,7 @@ from dualq.logs.queries import LARGEST, Condition, Questions, check_types, numbe
 from dualq.logs.schema import ROW, Bins, Schema, checked_bins, near, schema_of
 from dualq.logs.sources import FILE, NUMBER, Source, batches, open_source, reading, with_whole_labels
 from dualq.logs.stream import TableStream
-from dualq.logs.times import text_time
+from dualq.logs.times import MOSTLY, text_time
 from dualq.plain import count
 
 if TYPE_CHECKING:
@@ -601,7 +601,7 @@ def _check_text(log: TableLog) -> None:
     """A reward, a cost or a time that is text: an error that shows one, unless such rows are to be skipped."""
     types, name = log.opened.table.schema(), log.opened.name
     parts = [("reward", log.schema.reward), *(("cost", c) for c in log.schema.costs)]
-    if log.questions.time_as == "float64":  # text, most of it numbers
+    if log.questions.time_as == MOSTLY:
         parts.append(("time", str(log.schema.time)))
     for part, column in parts:
         if not types[column].is_string() or log.questions.skip_bad:
@@ -614,7 +614,7 @@ def _check_text(log: TableLog) -> None:
             rows = (wrong.order_by(order) if order else wrong).select(column, *order).limit(1).to_pyarrow().to_pylist()
             if not rows and not table.limit(1).count().to_pyarrow().as_py():
                 raise LogError(f"{name}: there are no rows")
-        if not rows and (log.opened.header or part == "time"):
+        if not rows and log.opened.header:
             continue  # a file of text has no types: "-inf" in it makes text of a column of numbers
         if rows and NUMBER in rows[0]:
             first = f": row {rows[0][NUMBER]} has {rows[0][column]!r}"
