@@ -263,6 +263,26 @@ def test_text_of_other_tools_is_read(tmp_path):
     assert log.guessed == {"state": ("State",), "action": ("Action",), "reward": ("Reward",), "time": ("T",)}
 
 
+def test_decimal_commas_are_read_and_said(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("state;action;reward;t\n1;a;0,5;1\n2;b;-1,25;2\n1;a;3;3\n")
+    log = dualq.read_log(path)
+    assert sorted(log.counts().reward_sum.tolist()) == [-1.25, 0.5]
+    assert any("decimal commas" in note for note in log.coverage().notes)
+    path.write_text(path.read_text().replace(",", "."))
+    assert dualq.read_log(path).digest() == log.digest()
+    assert dualq.read_log(path).remarks == ()
+
+
+def test_text_of_other_systems_is_read(tmp_path):
+    text = HEAD + GOOD
+    (tmp_path / "log.csv").write_text(text)
+    expected = dualq.read_log(tmp_path / "log.csv", **COLUMNS).digest()
+    for other in (text.replace("\n", "\r\n"), "\ufeff" + text, text.replace(",", ";")):
+        (tmp_path / "log.csv").write_bytes(other.encode())
+        assert dualq.read_log(tmp_path / "log.csv", **COLUMNS).digest() == expected
+
+
 # ---- columns
 
 
@@ -320,10 +340,12 @@ def test_fewer_bins_than_asked_are_said():
         (["week 02", "week 01", "week 10", "week 09"], [1, 0, 3, 2]),
     ],
 )
-def test_times_that_are_text_are_in_the_order_of_what_they_mean(times, order):
-    log = dualq.read_log({"state": [0, 1, 2, 3], "action": [0] * 4, "reward": [1.0] * 4, "t": times})
-    following = dict(zip(log.counts().s.tolist(), log.counts().s_next.tolist(), strict=True))
-    assert following == dict(itertools.pairwise(order))
+def test_times_that_are_text_are_in_the_order_of_what_they_mean(times, order, tmp_path):
+    rows = {"state": [0, 1, 2, 3], "action": [0] * 4, "reward": [1.0] * 4, "t": times}
+    for source in (to_typed_sqlite(rows, tmp_path), rows):
+        log = dualq.read_log(source)
+        following = dict(zip(log.counts().s.tolist(), log.counts().s_next.tolist(), strict=True))
+        assert following == dict(itertools.pairwise(order))
     chunk, stream = Rows.empty(10), log.stream()
     assert chunk.s[: stream.fill(stream.init(0), chunk)].tolist() == order[:3]
     log.coverage()
@@ -432,6 +454,17 @@ HOSTILE = {
     "no rows": (HEAD, "there are no rows"),
     "cut off": (HEAD + GOOD + "2,3,3", "line 7 is no row of the table, '2,3,3'.*the file may be cut off"),
     "delimiter": ((HEAD + GOOD).replace(",", "~"), "the only column is 'shop~day~stock~order~profit'; its delimiter"),
+    "no names": (GOOD, "state names the column 'stock', .*: is the first line of the file a row and not their names"),
+    "title": ("Orders of 2024\n\n" + HEAD + GOOD, "the first line is 'Orders of 2024', and line 3 is 'shop,day,stock"),
+    "blank": ("\n\n", "the first line is empty; it must hold the names of the columns"),
+    "names twice": (HEAD.replace("shop", "Profit") + GOOD, "several columns have the name 'profit'; give them diff"),
+    "too many fields": (
+        HEAD + GOOD + "2,3,3,b,1,5\n",
+        "line 7 is no row .*it has more than 5 fields; what holds a del",
+    ),
+    "latin": ((HEAD + GOOD).replace("b", "é").encode("latin-1"), "line 3 has the byte 0xe9, which is not UTF-8; save"),
+    "utf-16": ((HEAD + GOOD).encode("utf-16"), "the text is UTF-16; save it as UTF-8"),
+    "no text": (bytes(range(256)) * 20, "this is no text; is it a file of another kind"),
     "no successor": (
         HEAD + "1,1,3,a,1\n2,1,3,a,1\n",
         "2 rows without a successor, and no other; is every row an episode of its own",
@@ -442,9 +475,9 @@ HOSTILE = {
 @pytest.mark.parametrize("case", HOSTILE)
 def test_hostile_rows_stop_with_what_to_do(tmp_path, case):
     text, message = HOSTILE[case]
-    (tmp_path / "log.csv").write_text(text)
+    (tmp_path / "log.csv").write_bytes(text.encode() if isinstance(text, str) else text)
     with pytest.raises(LogError, match=message) as caught:
-        dualq.read_log(tmp_path / "log.csv", **COLUMNS)
+        dualq.read_log(tmp_path / "log.csv", **(COLUMNS | ({"episode": False} if case == "names twice" else {})))
     assert "\n" not in str(caught.value)
 
 

@@ -36,7 +36,7 @@ Array = np.ndarray
 
 LEVEL = 0.01
 PERIODS = 4
-MOST_ROWS, MOST_CELLS = 20_000_000, 5_000_000  # beyond these the test of memory takes longer than all the rest
+MOST_ROWS, MOST_CELLS = 20_000_000, 1_000_000  # beyond these the test of memory takes longer than all the rest
 THIN = 10  # rows below which a pair is called thin
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from dualq.errors import LogError
 from dualq.logs.schema import ROW, Bins, Schema
 from dualq.logs.sources import FILE, NUMBER
+from dualq.logs.times import MOSTLY
 
 if TYPE_CHECKING:
     import ibis
@@ -121,7 +122,7 @@ class Questions:
     def _moment(self, value: Any) -> Any:
         if self.time_as is None:
             return value
-        return number(value) if self.time_as == "float64" else value.cast(self.time_as)
+        return number(value) if self.time_as == MOSTLY else value.cast(self.time_as)
 
     def _label(self, table: Any, column: str) -> Any:
         import ibis

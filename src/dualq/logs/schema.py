@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -116,7 +117,8 @@ def _existing(name: str, part: str, wanted: tuple[str, ...], columns: Sequence[s
         if column not in columns:
             if len(columns) == 1 and column in columns[0]:
                 raise LogError(_one_column(name, columns[0]))
-            raise LogError(f"{name}: {part} names the column {column!r}, which does not exist{near(column, columns)}")
+            which = f"{part} names the column {column!r}, which does not exist"
+            raise LogError(f"{name}: {which}{_no_names(columns) or near(column, columns)}")
     if len(set(wanted)) != len(wanted):
         raise LogError(f"{name}: {part} names a column twice: {', '.join(wanted)}")
     return wanted
@@ -133,13 +135,23 @@ def near(word: str, known: Iterable[str]) -> str:
 
 def _one_column(name: str, column: str) -> str:
     wrong = f"{name}: the only column is {column!r}; its delimiter is none of comma, tab, semicolon and bar"
-    return f"{wrong}: give delimiter=..."
+    return f"{wrong}: give delimiter=... (--delimiter)"
+
+
+def _no_names(columns: Sequence[str]) -> str:
+    """What to say where the names of the columns look like values: text files without a header."""
+    numbers = [column for column in columns if re.fullmatch(r"[-+]?[0-9]+([.][0-9]+)?(_[0-9]+)?", column)]
+    if 2 * len(numbers) < len(columns) or not numbers:
+        return ""
+    return f"; the columns are called {few(columns, 5)}: is the first line of the file a row and not their names?"
 
 
 def _missing(name: str, part: str, columns: Sequence[str]) -> str:
     if len(columns) == 1 and any(mark in columns[0] for mark in ",;\t|: ~^"):
         return _one_column(name, columns[0])
     looked = ", ".join(COMMON[part][:3])
+    if _no_names(columns):
+        return f"{name}: which column is the {part}? Nobody knows{_no_names(columns)}"
     return f"{name}: which column is the {part}? None is called {looked}; give {part}=..., one of {few(columns)}"
 
 

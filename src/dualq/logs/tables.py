@@ -16,6 +16,7 @@ Sums are float64; an engine adds in the order its threads come by, so sums of on
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -35,7 +36,7 @@ from dualq.logs.queries import LARGEST, Condition, Questions, check_types, numbe
 from dualq.logs.schema import ROW, Bins, Schema, checked_bins, near, schema_of
 from dualq.logs.sources import FILE, NUMBER, Source, batches, open_source, reading, with_whole_labels
 from dualq.logs.stream import TableStream
-from dualq.logs.times import text_time
+from dualq.logs.times import MOSTLY, text_time
 from dualq.plain import count
 
 if TYPE_CHECKING:
@@ -96,7 +97,11 @@ def read_log(
         "truncated": truncated,
         "costs": opened.kept.get("costs", ()) if costs is None else costs,
     }
+    listed = [names for names in given.values() if isinstance(names, list | tuple)]
+    single = [name for name in given.values() if isinstance(name, str)]
+    _check_once(opened, itertools.chain(single, *listed))
     schema = schema_of(opened.name, opened.table.columns, given, opened.kept)
+    _check_once(opened, schema.columns)
     if schema.time == "row" and not opened.ordered:
         raise LogError(f"{opened.name}: the rows of this table have no order of their own; give a time column")
     opened = with_whole_labels(opened, _labels(schema, bins or {}))
@@ -119,6 +124,13 @@ def read_log(
     _check_text(log)
     log.counts()
     return log if available is None else replace(log, available=_available(log, available))
+
+
+def _check_once(opened: Source, columns: Iterable[Any]) -> None:
+    """A LogError where several columns of the file have one of these names: an engine would rename the second."""
+    for column in columns:
+        if str(column).lower() in opened.twice:
+            raise LogError(f"{opened.name}: several columns have the name {column!r}; give them different ones")
 
 
 def _labels(schema: Schema, bins: Mapping[str, Any]) -> list[tuple[str, ...]]:
@@ -204,7 +216,7 @@ class TableLog:
     def remarks(self) -> tuple[str, ...]:
         """What became of columns when they were read, where it is not what was asked for."""
         own = {column: self.bins[column] for column in (*self.schema.state, *self.schema.action) if column in self.bins}
-        return tuple(f"{column}: {bins.remark}" for column, bins in own.items() if bins.remark)
+        return (*self.opened.remarks, *(f"{column}: {bins.remark}" for column, bins in own.items() if bins.remark))
 
     @property
     def columns(self) -> dict[str, tuple[str, ...]]:
@@ -402,7 +414,8 @@ def _count(log: TableLog) -> _Counted:
     skipped = len(rejected)
     if rejected and not q.skip_bad:
         file, line, message, text = rejected[0]
-        raise LogError(f"{file}: line {line} is no row of the table, {text!r}: {message}; the file may be cut off")
+        advice = "correct it, or set such lines aside with skip_bad=True (--skip-bad)"
+        raise LogError(f"{file}: line {line} is no row of the table, {text!r}: {message}; {advice}")
     if groups.num_rows == 0 and not q.skip_bad:
         raise LogError(f"{name}: there are no rows")
     if not q.skip_bad and _some_bad(groups, extremes, q):
@@ -588,7 +601,7 @@ def _check_text(log: TableLog) -> None:
     """A reward, a cost or a time that is text: an error that shows one, unless such rows are to be skipped."""
     types, name = log.opened.table.schema(), log.opened.name
     parts = [("reward", log.schema.reward), *(("cost", c) for c in log.schema.costs)]
-    if log.questions.time_as == "float64":  # text, most of it numbers
+    if log.questions.time_as == MOSTLY:
         parts.append(("time", str(log.schema.time)))
     for part, column in parts:
         if not types[column].is_string() or log.questions.skip_bad:
@@ -601,13 +614,15 @@ def _check_text(log: TableLog) -> None:
             rows = (wrong.order_by(order) if order else wrong).select(column, *order).limit(1).to_pyarrow().to_pylist()
             if not rows and not table.limit(1).count().to_pyarrow().as_py():
                 raise LogError(f"{name}: there are no rows")
-        if not rows and (log.opened.header or part == "time"):
+        if not rows and log.opened.header:
             continue  # a file of text has no types: "-inf" in it makes text of a column of numbers
         if rows and NUMBER in rows[0]:
             first = f": row {rows[0][NUMBER]} has {rows[0][column]!r}"
         else:
             first = f": one row has {rows[0][column]!r}" if rows else ", although all of it could be read as numbers"
-        advice = "it must hold numbers; correct it, or set such rows aside with skip_bad=True (--skip-bad)"
+        advice = (
+            "it must hold numbers, such as -1234.5; correct it, or set such rows aside with skip_bad=True (--skip-bad)"
+        )
         raise LogError(f"{name}: the {part} column {column!r} is text{first}; {advice}")
 
 

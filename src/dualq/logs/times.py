@@ -12,6 +12,7 @@ from typing import Any
 
 from dualq.errors import LogError
 
+MOSTLY = "mostly float64"
 WHOLE = r"^ *[-+]?[0-9]{1,18} *$"
 NUMBER = r"^ *[-+]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][-+]?[0-9]+)? *$"
 DATE, CLOCK = "^[0-9]{4}-[0-9]{2}-[0-9]{2}", "[ T][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?"
@@ -21,7 +22,7 @@ BACKWARD = r"^[0-9]{1,2}[/.-][0-9]{1,2}[/.-][0-9]{2,4}"
 
 
 def text_time(name: str, table: Any, column: str | None) -> str | None:
-    """The type that a time column of text stands for: int64, float64, timestamp, or None, itself."""
+    """The type that a time column of text stands for: int64, float64, MOSTLY numbers, timestamp, or None, itself."""
     if column is None or column not in table.columns or not table[column].type().is_string():
         return None
     found = _looked_at(table, column)
@@ -31,7 +32,7 @@ def text_time(name: str, table: Any, column: str | None) -> str | None:
     if found["whole"] == known:
         return "int64"
     if 2 * found["number"] > known:
-        return "float64"
+        return "float64" if found["number"] == known else MOSTLY
     if found["local"] + found["zoned"] == known:
         return "timestamp('UTC')" if found["zoned"] else "timestamp"
     low, high = found["low"], found["high"]

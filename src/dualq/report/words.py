@@ -39,7 +39,8 @@ def changed(fit: Any, shown: int) -> str:
     states = int(fit.counts.visits.any(axis=1).sum())
     which = "All of them:" if shown == fit.num_changes else f"The {shown} where most time is spent:"
     doubtful = sum(row["gain"] <= row["gain_error"] for row in fit.changes(shown))
-    more = f" In {doubtful} of these {shown} it is within that error: the log does not tell whether it is one."
+    where = "It" if shown == 1 else f"In {doubtful} of these {shown} it"
+    more = f" {where} is within that error: the log does not tell whether it is one."
     return (
         f"In {fit.num_changes:,} of {count(states, 'state')} the policy prefers another action than the log did most "
         f"often. {which} gain is what the change is worth at one such decision, with its standard error."
@@ -230,8 +231,17 @@ def unknown(fit: Any) -> list[tuple[str, str]]:
         facts.append(
             ("ends?", "many rows have no successor: where episodes really end there, give the column terminal")
         )
-    tested = [change.words for change in fit.coverage.evidence if not change.found]
+    tested = [change.words for change in fit.coverage.evidence if not change.found and change.tested]
+    tested += _untested(fit.coverage)
     return [*facts, *(("note", words) for words in (*fit.coverage.notes, *tested))]
+
+
+def _untested(coverage: Any) -> list[str]:
+    """The tests for which the log has too few rows, in one line."""
+    drift = [change.what for change in coverage.drift.values() if not change.tested]
+    words = [f"too few rows to tell of a change of {' or '.join(drift)}"] if drift else []
+    memory = coverage.memory
+    return [*words, memory.words] if memory is not None and not memory.tested else words
 
 
 def evidence(fit: Any) -> list[str]:
