@@ -249,8 +249,6 @@ class Fit:
     def frontier(self, cost: str, points: int = 20) -> Frontier:
         """The trade-off: the best value for every limit on a cost, with errors and what is proven (frontiers.py)."""
         blocks = self.blocks or (self.counts,)
-        if any(name == cost for name in self.counts.cost_sums) and any(cost not in b.cost_sums for b in blocks):
-            blocks = (self.counts,)
         return frontier_of(self._estimates, self.asked, blocks, self._everywhere, self.confidence, cost, points)
 
     def summary(self) -> dict[str, Any]:

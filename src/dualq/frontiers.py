@@ -25,7 +25,7 @@ import numpy as np
 from dualq.costs import Asked, Estimates, Proven, cost_interval, proven_of
 from dualq.errors import LogError
 from dualq.logs.counts import Counts
-from dualq.margins import asked_for, moved_family, pair_frequencies
+from dualq.margins import DUST, asked_for, moved_family, pair_frequencies
 from dualq.policy import Policy
 from dualq.report import charts
 
@@ -82,9 +82,10 @@ def frontier_of(
         raise LogError(f"the limit {name!r} is no average of a cost; a trade-off needs one")
     family = moved_family(estimates, asked, policy, pair_frequencies(estimates), (name,))
     low, first = family.tightest
-    high = max(family.loosest(estimates.careful.policy), low)
+    high = max(family.loosest(estimates.careful.policy), low) + DUST  # at the very edge the price is anything
     solutions = [first, *(family.at(u) for u in np.linspace(low, high, points)[1:])]
-    kept = [blocks[0]] if mine.column is not None and mine.column not in blocks[-1].cost_sums else list(blocks)
+    counted = mine.column is None or all(mine.column in block.cost_sums for block in blocks)
+    kept = list(blocks) if counted else [estimates.counts]
     delta, S, alpha = 0.5 * (1.0 - confidence), len(estimates.counts.states), estimates.careful.mdp.discount
     values = Proven(kept, alpha, estimates.start, delta)
     costs = proven_of(mine, kept, alpha, estimates.start, delta)

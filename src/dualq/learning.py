@@ -65,7 +65,7 @@ def learn(
     solver        "exact" (dynamic programming), "pdhg", or "online" (Algorithm 1 on the rows in their order)
     limits        what the policy must keep, one or several: {"stockout": 0.02}, "stockout<=0.02", ">=" too: a cost of
                   the log on average per step from the start, "total stockout" its discounted total, "distance" the
-                  total variation from the logged behaviour; or limits made with dualq.limits on log.counts().mdp(discount)
+                  total variation from the logged behaviour; or limits from dualq.limits, on log.counts().mdp(discount)
     margin        "certified": the ceilings of the limited costs are within the limits, where the log can prove it;
                   "none": their estimates are, and nothing is promised
     """

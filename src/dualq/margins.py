@@ -38,7 +38,7 @@ from scipy.special import ndtri
 from dualq.algorithms.choices import frequencies
 from dualq.certificate import Wanted
 from dualq.costs import Asked, Estimates, Proven, cost_interval, proven_of
-from dualq.errors import InfeasibleError, LogError
+from dualq.errors import DualqError, InfeasibleError, LogError
 from dualq.exact import solve
 from dualq.limits import ActionCap, AnyLimit, Limit, Near, Words, as_limits, near, parse
 from dualq.logs.counts import Counts
@@ -72,21 +72,12 @@ class Kept:
     high: float | None
     price: float  # what one unit of the bound is worth, in reward per step
     kept: bool  # promised: the ceiling (for >= the floor) is within the bound, or it holds by itself
-    basis: str  # a key of BASES: what "kept" rests on
+    basis: str  # "proven"; "exact": by itself; "model": on the log's model; "estimated", "missed": not kept for sure
     solved_for: float  # the bound that the program was given
     greedy: float  # what argmax Q reaches, as estimated
     free: float  # what the best policy without limits reaches, as estimated
     logged: float  # what the logged behaviour reaches, as estimated
     rows_needed: int | None = None  # about how many rows like these would let it be promised; None where unknown
-
-
-BASES = {
-    "proven": "promised",
-    "exact": "kept in every state, whatever the process",
-    "model": "kept on the log's own model",
-    "estimated": "estimated to be kept, not proven",
-    "missed": "not kept for sure, not even by estimate",
-}
 
 
 class Limited(NamedTuple):
@@ -197,7 +188,7 @@ class Family:
         shifted = self.limits | moved
         try:
             solution = solve(self.mdp, self.nu, limits=shifted, distribution=self.distribution)
-        except InfeasibleError:
+        except DualqError:  # it has no policy, or lies on the edge of having none: a search goes elsewhere
             return None
         assert isinstance(solution, LimitedSolution)
         return solution
@@ -240,10 +231,14 @@ class Family:
         low, best = self.tightest
         if not kept(best.dual_policy):
             return None
-        high = max(self.loosest(free), 0.0, low)
-        solution = self.at(high)
-        if solution is not None and kept(solution.dual_policy):
-            return solution
+        high = max(self.loosest(free) + DUST, 0.0, low)  # with dust, as the price is anything at the very edge
+        for u in (high, 0.0):
+            solution = self.at(u)
+            if solution is not None and kept(solution.dual_policy):
+                low, best = u, solution
+                break
+        if low == high:
+            return best
         for _ in range(STEPS):
             middle = 0.5 * (low + high)
             solution = self.at(middle)

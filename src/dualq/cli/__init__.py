@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from dualq._version import __version__
-from dualq.cli import known, logs, paper
+from dualq.cli import known, logs, paper, tradeoff
 from dualq.errors import DualqError
 
 app = typer.Typer(
@@ -76,6 +76,7 @@ def _dualq(
 app.command(short_help="Learn a policy from a log, and say how good it is.")(logs.learn)
 app.command(short_help="All that is known of one state of a log.")(logs.explain)
 app.command(short_help="What to do in one state.")(logs.act)
+app.command(short_help="What a limit on a cost costs: value against the limit.")(tradeoff.frontier)
 app.command(short_help="Solve a known model exactly.")(known.solve)
 app.command(short_help="Write a simulated log of a problem with a known model.")(known.simulate)
 app.command(short_help="Measure whether the paper's claims hold, figure by figure.")(paper.reproduce)

@@ -70,6 +70,13 @@ def learn(
     ] = None,
     pessimism: Annotated[float | None, _option("NUMBER", "1 is the default; 0 trusts the log blindly.")] = None,
     certificate: Annotated[str, typer.Option(metavar="KIND", help="proven, bootstrap or none.")] = "proven",
+    limit: Annotated[
+        list[str] | None,
+        _option("LIMIT", 'A limit on a cost, on average per step: "stockout<=0.02", or >=; may be repeated.'),
+    ] = None,
+    margin: Annotated[
+        str, typer.Option(metavar="KIND", help="Of the limits: certified (promised, if possible) or none.")
+    ] = "certified",
     online: Annotated[
         bool, typer.Option("--online", help="Algorithm 1 on the rows in their order, instead of the exact solution.")
     ] = False,
@@ -129,6 +136,8 @@ def learn(
             pessimism=pessimism,
             certificate=None if certificate == "none" else certificate,
             solver="online" if online else "exact",
+            limits=limit or None,
+            margin=margin,
         )
     files = [] if out is None else _written(fit, out)
     if as_json:

@@ -91,7 +91,7 @@ def curve(rows: Rows, x_title: str, y_title: str, band: bool, marked: float | No
     if marked is not None:
         line = alt.Chart(alt.Data(values=[{"limit": marked}])).mark_rule(color=MUTED, strokeDash=[4, 3], strokeWidth=2)
         layers.append(line.encode(x="limit:Q"))
-    return _svg(alt.layer(*layers).properties(width=460, height=240))
+    return _svg(alt.layer(*layers).properties(width=300, height=210))
 
 
 def png(svg: str) -> bytes:

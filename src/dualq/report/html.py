@@ -1,7 +1,7 @@
 """The report of a fit: one HTML page, in the order in which a person asks.
 
-what is recommended and what it is worth; what can be promised; what changes; the policy; what was read; what the
-log cannot tell; how it was done
+what is recommended and what it is worth; what can be promised; the limits; what changes; the policy; what was read;
+what the log cannot tell; how it was done
 """
 
 from __future__ import annotations
@@ -13,11 +13,30 @@ from scipy.special import ndtri
 
 from dualq._version import __version__
 from dualq.report import charts
-from dualq.report.page import facts, figure, listed, note, page, section, table, text, tiles, title
-from dualq.report.words import changed, number, percent, promises, read, said, unknown
+from dualq.report.page import facts, figure, listed, note, note_below, page, section, table, text, tiles, title
+from dualq.report.words import (
+    BASES,
+    changed,
+    limit_assumptions,
+    limit_table,
+    limit_words,
+    number,
+    percent,
+    promises,
+    read,
+    said,
+    unknown,
+)
 
 SHOWN_STATES = 200  # rows of the policy's table; the rest is in policy.csv
 MOST_CELLS = 3000  # of a heat map
+MOST_CURVES = 3  # trade-offs that are drawn
+
+
+MARGINS = {
+    "certified": "certified: proven bounds within the limits where the log allows it, else a margin of standard errors",
+    "none": "none: the estimates are kept within the limits, and nothing is promised",
+}
 
 
 def report_html(fit: Any) -> str:
@@ -28,6 +47,7 @@ def report_html(fit: Any) -> str:
         tiles(_tiles(fit)),
         text(fit.reason),
         section("What it is worth", *_worth(fit)),
+        *([section("Limits", *_limits(fit))] if fit.limits else []),
         section("What changes", *_changes(fit)),
         section("The policy", *_policy(fit)),
         section("What was read", facts(read(fit))),
@@ -43,6 +63,9 @@ def _tiles(fit: Any) -> list[tuple[str, str, str]]:
         ("recommended policy", number(expected.value), f"expected value, standard error {number(expected.error)}"),
         ("what was logged", number(logged.value), f"expected value, standard error {number(logged.error)}"),
     ]
+    for kept in fit.limits:
+        error = f", standard error {kept.error:.2g}" if kept.error else ""
+        cells.append((kept.text, f"{kept.estimate:.3g}", f"estimate{error}; {BASES[kept.basis]}"))
     if fit.certificate is not None and fit.certificate.informative:
         promise = fit.certificate
         cells.append(
@@ -71,6 +94,31 @@ def _worth(fit: Any) -> list[str]:
     if fit.certificate is None:
         return parts
     return [*parts, text("What is proven rests on:"), listed(fit.certificate.assumptions)]
+
+
+def _limits(fit: Any) -> list[str]:
+    header, rows = limit_table(fit)
+    warning = "Not every limit is promised; the table says what each rests on."
+    words = "" if fit.limits_kept else note(warning, warn=True)
+    caption = (
+        f"{limit_assumptions(fit)} argmax Q: the greedy policy of the same Q. Without limits: the best policy of the "
+        "same model when nothing is limited."
+    )
+    parts = [words, table(header, rows), note_below(caption), *map(text, limit_words(fit))]
+    curves = [kept for kept in fit.limits if kept.low is not None][:MOST_CURVES]
+    return [*parts, *(_curve(fit, kept) for kept in curves)]
+
+
+def _curve(fit: Any, kept: Any) -> str:
+    """The trade-off, with what is proven behind it where that says something."""
+    frontier = fit.frontier(kept.name)
+    informative = fit.certificate is not None and fit.certificate.informative
+    behind = "The pale band is proven" if informative else "What is proven is too wide to be shown"
+    caption = (
+        f"What a limit on {kept.name} costs: the best value for every limit, as estimated, with a standard error on "
+        f"both sides; the dashed line is the limit that was asked for. {behind}."
+    )
+    return figure(frontier.chart(band=informative, marked=kept.bound), caption)
 
 
 def _changes(fit: Any) -> list[str]:
@@ -141,10 +189,12 @@ def _coverage(fit: Any) -> list[str]:
 
 def _how(fit: Any) -> list[tuple[str, str]]:
     settings = fit.settings
+    gap = "" if settings["gap"] is None else f"; duality gap {settings['gap']:.2g}"
     return [
         ("discount", f"{settings['discount']:g}: what a reward one step later is worth"),
         ("value is measured", settings["start"]),
         ("pessimism", f"{settings['pessimism']:g} (1 is the default, 0 trusts the log blindly)"),
-        ("solved by", f"{fit.solution.method}; duality gap {settings['gap']:.2g}"),
+        ("solved by", fit.solution.method + gap),
+        *([("margin of the limits", MARGINS[settings["margin"]])] if fit.limits else []),
         ("confidence", percent(fit.confidence)),
     ]

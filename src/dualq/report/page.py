@@ -62,6 +62,11 @@ def text(words: str) -> str:
     return f"<p>{escape(words)}</p>"
 
 
+def note_below(words: str) -> str:
+    """What a table shows, in small letters."""
+    return f'<p class="muted">{escape(words)}</p>'
+
+
 def note(words: str, warn: bool = False) -> str:
     """A paragraph that must not be overlooked."""
     return f'<div class="note{" warn" if warn else ""}">{escape(words)}</div>'

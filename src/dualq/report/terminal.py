@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dualq.report.words import changed, percent, promises, read, said, unknown
+from dualq.report.words import (
+    changed,
+    limit_assumptions,
+    limit_table,
+    limit_words,
+    percent,
+    promises,
+    read,
+    said,
+    unknown,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,6 +41,9 @@ def print_fit(fit: Any, console: Console) -> None:
         _changes(console, fit, rows)
     else:
         console.print("Nothing: in every state the policy prefers what the log did most often.")
+    if fit.limits:
+        heading("Limits")
+        _limits(console, fit)
     heading("What is expected, and how sure that is")
     for words in promises(fit):
         console.print(escape(words))
@@ -57,6 +70,18 @@ def _changes(console: Console, fit: Any, rows: list[dict]) -> None:
             f"{row['gain']:.3g} ± {row['gain_error']:.2g}",
         )
     console.print(table)
+
+
+def _limits(console: Console, fit: Any) -> None:
+    from rich.markup import escape
+
+    header, rows = limit_table(fit)
+    for row in rows:
+        console.print(escape(row[0]), style="bold")
+        _facts(console, [(name, words) for name, words in zip(header[1:], row[1:], strict=True) if words])
+    console.print()
+    for words in (*limit_words(fit), limit_assumptions(fit)):
+        console.print(escape(words))
 
 
 def _facts(console: Console, facts: list[tuple[str, str]]) -> None:

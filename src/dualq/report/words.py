@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -73,6 +74,107 @@ def promises(fit: Any) -> list[str]:
     else:
         words.append("Whether the policy is better than what was logged cannot be promised from this log.")
     return words
+
+
+BASES = {
+    "proven": "promised",
+    "exact": "kept in every state, whatever the process",
+    "model": "kept on the log's own model",
+    "estimated": "estimated to be kept, not proven",
+    "missed": "not kept, not even by estimate",
+}
+
+
+def limit_table(fit: Any) -> tuple[list[str], list[list[str]]]:
+    """What became of every limit: the names of the columns, and a row each."""
+    header = ["limit", "estimate", "proven", "kept?", "argmax Q", "without limits", "logged"]
+    return header, [
+        [
+            kept.text,
+            f"{kept.estimate:.3g}" + (f" ± {kept.error:.2g}" if kept.error else ""),
+            "" if kept.low is None else f"{kept.low:.3g} to {kept.high:.3g}",
+            BASES[kept.basis],
+            *(f"{x:.3g}" for x in (kept.greedy, kept.free, kept.logged)),
+        ]
+        for kept in fit.limits
+    ]
+
+
+def limit_words(fit: Any) -> list[str]:
+    """What the limits cost, what each policy makes of them, and what a promise would need."""
+    words = [sentence for kept in fit.limits for sentence in (_price(fit, kept), _greedy(kept), _needed(kept))]
+    if fit.limits_wanted:
+        names = [_pair(fit, pair) for pair in fit.limits_wanted[:3]]
+        words.append(f"More rows would help most where: {'; '.join(names)}.")
+    return [sentence for sentence in words if sentence]
+
+
+def limit_assumptions(fit: Any) -> str:
+    """What the proven bounds of the costs rest on, beside what those of the value do."""
+    counts, columns = fit.counts, dict.fromkeys(one.column for one in fit.asked if one.column is not None)
+    ranges = [
+        f"{column} is in [{low:g}, {high:g}] ({'known' if column in counts.cost_ranges_known else 'as observed'})"
+        for column in columns
+        for low, high in (counts.cost_ranges[column],)
+    ]
+    shares = "half of it is left to the value and half to the limits, alike" if fit.certificate else "all of it to them"
+    sure = f"Proven: with {percent(fit.confidence)} confidence, all of it together (of what that leaves open, {shares})"
+    return "; ".join([sure, *ranges]) + "."
+
+
+def _price(fit: Any, kept: Any) -> str:
+    """What a little less of it costs; prices are in reward per step."""
+    step = _step(kept.bound)
+    cost, later = step * kept.price, step * kept.price / (1.0 - fit.settings["discount"])
+    if not later > 1e-6 * max(1.0, abs(fit.expected.value)):
+        return f"{kept.name}: the limit costs nothing; as far as the log can tell, the best policy keeps it anyway."
+    less = f"{step:g} {'less' if kept.sense == '<=' else 'more'}"
+    if step == 0.01:
+        less = f"one point {'less' if kept.sense == '<=' else 'more'} (0.01)"
+    return f"{kept.name}: {less} costs {cost:.3g} of reward a step, {later:.3g} of the value from the start."
+
+
+def _step(bound: float) -> float:
+    """One point where the bound is a share of some size, else about a tenth of the bound."""
+    size = abs(bound)
+    if 0.02 <= size <= 1.0 or size == 0.0:
+        return 0.01
+    return 10.0 ** math.floor(math.log10(size / 10.0))
+
+
+def _greedy(kept: Any) -> str:
+    """argmax Q beside the policy that is read from the dual."""
+    sign = 1.0 if kept.sense == "<=" else -1.0
+    beyond = sign * (kept.greedy - kept.bound)
+    if beyond > 1e-9 + 1e-6 * abs(kept.bound):
+        return (
+            f"{kept.name}: the greedy policy of the same Q, which cannot mix actions, would break the limit by "
+            f"{beyond:.3g}; it would be at {kept.greedy:.3g}."
+        )
+    free = sign * (kept.free - kept.bound)
+    if free > 1e-9 + 1e-6 * abs(kept.bound):
+        return (
+            f"{kept.name}: the best policy without limits would break it by {free:.3g}; the greedy policy of the same "
+            f"Q, which cannot mix actions, would be at {kept.greedy:.3g}."
+        )
+    return ""
+
+
+def _needed(kept: Any) -> str:
+    if kept.kept or kept.low is None:
+        return ""
+    end = f"at most {kept.high:.3g}" if kept.sense == "<=" else f"at least {kept.low:.3g}"
+    known = f"{kept.name}: what is proven is only that it is {end}"
+    if kept.rows_needed is None:
+        return f"{known}; the limit is not promised."
+    return f"{known}; about {kept.rows_needed:,} rows like these would let some policy promise the limit."
+
+
+def _pair(fit: Any, pair: Any) -> str:
+    counts = fit.counts
+    state = said(counts.states.named(counts.states.index(pair.state)))
+    action = said(counts.actions.named(counts.actions.index(pair.action)))
+    return f"{state}, {' and '.join(counts.actions.names)} {action} ({pair.visits:,} rows so far)"
 
 
 def read(fit: Any) -> list[tuple[str, str]]:

@@ -1,0 +1,101 @@
+"""`dualq frontier`: what a limit on a cost costs, from a saved run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dualq.cli.logs import Run
+from dualq.cli.shared import Json, console, print_json, table, working
+from dualq.errors import LogError
+
+
+def frontier(
+    run: Run,
+    limit: Annotated[
+        str, typer.Option(metavar="COST", help="The cost that is limited: a column of the log.", show_default=False)
+    ],
+    points: Annotated[int, typer.Option(metavar="N", help="Limits that are tried.")] = 20,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the curve: .svg, .png, or .csv for the numbers.", show_default=False),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """The trade-off between value and one cost: the best value for every limit on it, and what is proven of it."""
+    if out is not None and out.suffix not in WRITERS:
+        raise LogError(f"--out {out}: must end in {', '.join(WRITERS)}")
+    with working("Solving for every limit"):
+        from dualq.fit import load
+
+        fit = load(run)
+        curve = fit.frontier(limit, points)
+        if out is not None:
+            WRITERS[out.suffix](fit, curve, out)
+    if as_json:
+        facts = {"cost": curve.name, "sense": curve.sense, "confidence": curve.confidence, "blocks": curve.blocks}
+        print_json(facts | {"points": curve.rows(), "files": [str(out)] if out else []})
+        return
+    from dualq.report.words import number, percent
+
+    page = console()
+    page.print(f"What a limit on {curve.name} costs\n", style="bold", markup=False)
+    shown = table()
+    shown.padding = (0, 1)
+    for name in ("limit", "value", "proven", "cost", "proven", "price"):
+        shown.add_column(name, justify="right", no_wrap=True)
+    for row in curve.rows():
+        shown.add_row(
+            f"{row['limit']:.3g}",
+            f"{number(row['value'])} ± {row['error']:.2g}",
+            f"{number(row['low'])} to {number(row['high'])}",
+            f"{row['cost']:.3g} ± {row['cost_error']:.2g}",
+            f"{row['cost_low']:.2g} to {row['cost_high']:.2g}",
+            number(row["price"]),
+        )
+    page.print(shown)
+    blocks = "all rows as one block" if curve.blocks == 1 else f"the log in {curve.blocks} blocks"
+    page.print(
+        f"\nvalue: discounted reward from the start; cost: per step. Estimates have their standard error. Proven: with "
+        f"{percent(curve.confidence)} confidence, all points together, from {blocks}. price: what one unit of the "
+        "limit is worth, in reward per step."
+    )
+    if out is not None:
+        page.print(f"\nWritten: {out}", markup=False, soft_wrap=True)
+
+
+def _svg(fit: Any, curve: Any, path: Path) -> None:
+    from dualq.files import write_whole
+
+    write_whole(path, _drawn(fit, curve).encode())
+
+
+def _png(fit: Any, curve: Any, path: Path) -> None:
+    from dualq.files import write_whole
+    from dualq.report.charts import png
+
+    write_whole(path, png(_drawn(fit, curve)))
+
+
+def _csv(fit: Any, curve: Any, path: Path) -> None:
+    import io
+
+    from pyarrow import csv
+
+    from dualq.files import write_whole
+
+    text = io.BytesIO()
+    csv.write_csv(curve.table(), text)
+    write_whole(path, text.getvalue())
+
+
+def _drawn(fit: Any, curve: Any) -> str:
+    """With the proven band where it says something."""
+    asked = {one.name: one.limit.bound for one in fit.asked}
+    informative = fit.certificate is not None and fit.certificate.informative
+    return curve.chart(band=informative, marked=asked.get(curve.name))
+
+
+WRITERS = {".svg": _svg, ".png": _png, ".csv": _csv}

@@ -1,0 +1,573 @@
+"""Limits on policies learned from logs: what is promised is true, what is best is best, the page says which it is."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import dualq
+from dualq import cli, limits
+from dualq.algorithms.pessimism import careful_model
+from dualq.certificate import cost_bounds, counts_in_blocks
+from dualq.costs import Asked, Estimates, Proven, cost_interval, paying_blocks, proven_of
+from dualq.errors import InfeasibleError, LogError, ModelError
+from dualq.margins import Search
+
+# Three machines run slowly (action 0) or fast (1). Fast pays more and breaks parts more often.
+RNG = np.random.default_rng(12)
+P = RNG.dirichlet(np.ones(3), size=(3, 2))
+PAY = np.array([[0.2, 1.0], [0.3, 0.7], [0.1, 0.9]])
+BREAKS = np.array([[0.05, 0.6], [0.1, 0.5], [0.2, 0.7]])
+ALPHA = 0.8
+START = np.array([0.5, 0.3, 0.2])
+TRUE = dualq.MDP(P, PAY, ALPHA)
+
+
+def rows(n, seed):
+    """A walk under a behaviour that prefers to run slowly, drawn here and nowhere else."""
+    rng = np.random.default_rng(seed)
+    s, columns = 0, []
+    for u, v, w in rng.random((n, 3)):
+        a = int(u < 0.4)
+        s_next = int(np.searchsorted(np.cumsum(P[s, a]), v * (1.0 - 1e-12)))
+        columns.append((s, a, PAY[s, a], s_next, float(w < BREAKS[s, a])))
+        s = s_next
+    return [np.array(column) for column in zip(*columns, strict=True)]
+
+
+def recorded(n, seed):
+    s, a, r, s_next, broken = rows(n, seed)
+    ranges = {"broken": (0.0, 1.0)}
+    return dualq.Log(s, a, r, s_next, 3, 2, reward_range=(0.0, 1.0), costs={"broken": broken}, cost_ranges=ranges)
+
+
+def learned(n, seed, limit, **more):
+    words = {"discount": ALPHA, "start": dict(enumerate(START)), "certificate": None} | more
+    return dualq.learn(recorded(n, seed), limits=limit, **words)
+
+
+def occupancy(P, matrix, alpha=ALPHA, start=START):
+    """d (S, A) of a policy, by a dense solve."""
+    chain = np.einsum("sa,sat->st", matrix, P)
+    visits = np.linalg.solve(np.eye(len(start)) - alpha * chain.T, start)
+    return (1.0 - alpha) * visits[:, None] * matrix
+
+
+def true_cost(policy):
+    return float((occupancy(P, policy.matrix) * BREAKS).sum())
+
+
+def program(P, R, cost, bound, start, alpha):
+    """(optimum per step, occupancy) of the program with one limit, by SciPy; None where it has no solution."""
+    S, A = R.shape
+    flow = np.repeat(np.eye(S), A, axis=1) - alpha * P.reshape(S * A, S).T
+    found = linprog(-R.ravel(), cost.reshape(1, -1), [bound], flow, (1.0 - alpha) * start)
+    return (-found.fun, found.x.reshape(S, A)) if found.status == 0 else None
+
+
+@pytest.fixture(scope="module")
+def many():
+    return learned(60_000, 1, {"broken": 0.3}, certificate="proven")
+
+
+@pytest.fixture(scope="module")
+def few():
+    return learned(300, 5, {"broken": 0.3}, certificate="proven")
+
+
+# ---- what is promised
+
+
+def test_a_promise_is_kept_by_the_true_process_and_costs_little(many):
+    (kept,) = many.limits
+    assert many.limits_kept
+    assert kept.kept
+    assert kept.basis == "proven"
+    assert kept.high <= 0.3
+    # Promises with confidence .95; this seed keeps them.
+    assert kept.low <= true_cost(many.policy) <= kept.high
+    value = float(START @ many.policy.value(TRUE))
+    assert many.certificate.lower <= value <= many.certificate.upper
+    best, _ = program(P, PAY, BREAKS, 0.3, START, ALPHA)
+    assert best / (1.0 - ALPHA) - 0.35 < value < best / (1.0 - ALPHA)
+    assert not many.policy.is_deterministic
+    np.testing.assert_allclose(many.policy.matrix, many.dual_policy.matrix)
+    assert "random in 1 of 3 states" in many.reason
+
+
+def test_bounds_hold_as_often_as_they_say():
+    # 30 logs: with the true rate of misses at most .05 in each, eight or more misses have a chance under 2e-4.
+    missed = broken = 0
+    for seed in range(30):
+        fit = learned((100, 400, 2_000)[seed % 3], 100 + seed, {"broken": 0.3}, confidence=0.95)
+        (kept,) = fit.limits
+        cost = true_cost(fit.policy)
+        missed += not kept.low <= cost <= kept.high
+        broken += fit.limits_kept and cost > 0.3
+    assert missed <= 7
+    assert broken <= 7
+
+
+def test_errors_are_those_of_estimates_drawn_again():
+    # The same policy on 150 logs: the standard deviation of its estimates against the mean of what each log says of
+    # its own error. The ratio of such a deviation to the truth has a standard error of 1/sqrt(300) = 6 %:
+    # four of them are a false alarm in 1e-4.
+    policy = dualq.Policy(np.array([[0.3, 0.7], [1.0, 0.0], [0.5, 0.5]]))
+    values, errors = [], []
+    for seed in range(150):
+        log = recorded(800, 1_000 + seed)
+        estimates = Estimates(log.counts(), careful_model(log.counts(), ALPHA, START), START)
+        asked = Asked(limits.Limit("broken", estimates.means("broken"), "<=", 0.3), "broken")
+        found = estimates.of(asked, policy)
+        values.append(found.value)
+        errors.append(found.error)
+    assert np.std(values) == pytest.approx(np.mean(errors), rel=0.24)
+    # five standard errors of the mean
+    assert np.mean(values) == pytest.approx(true_cost(policy), abs=5.0 * np.mean(errors) / np.sqrt(150))
+
+
+def test_one_block_gives_the_bounds_that_cost_bounds_gives(few):
+    counts = recorded(300, 5).counts()
+    asked = few.asked[0]
+    proven = proven_of(asked, [counts], ALPHA, START, 0.05)
+    matrix = np.array([[0.3, 0.7], [1.0, 0.0], [0.5, 0.5]])
+    expected = cost_bounds(counts, dualq.Policy(matrix), "broken", ALPHA, START, 0.95)
+    assert cost_interval(asked, *proven.of(matrix)) == pytest.approx(expected, abs=1e-7)
+
+
+def test_the_safest_policy_has_the_highest_floor_of_all():
+    log = recorded(2_000, 3)
+    blocks = counts_in_blocks(log)
+    estimates = Estimates(log.counts(), learned(2_000, 3, None).careful, START)
+    asked = Asked(limits.Limit("broken", estimates.means("broken"), "<=", 0.3), "broken")
+    proven = proven_of(asked, blocks, ALPHA, START, 0.05)
+    policy, V, _ = proven.safest
+    floors = [proven.floor(np.eye(2)[list(choice)]) for choice in itertools.product(range(2), repeat=3)]
+    assert proven.floor(policy) == pytest.approx(max(floors), abs=1e-6)
+    # Charged, it is optimal in the careful model, with the same values.
+    mdp = estimates.careful.mdp
+    charged = dualq.MDP(mdp.transitions, proven.charged(mdp), ALPHA, available=mdp.available)
+    np.testing.assert_allclose(dualq.solve(charged).V, V, atol=1e-5)
+
+
+def test_costs_that_are_known_are_bounded_by_the_successors_alone():
+    log = recorded(3_000, 4)
+    blocks = counts_in_blocks(log)
+    cost = np.zeros((3, 2))
+    cost[0] = 1.0
+    share = Asked(limits.Limit("time in 0", cost, "<=", 0.5))
+    matrix = np.array([[0.3, 0.7], [1.0, 0.0], [0.5, 0.5]])
+    true = float((occupancy(P, matrix) * cost).sum())
+    for some in (blocks, [log.counts()]):
+        low, high = cost_interval(share, *proven_of(share, some, ALPHA, START, 0.05).of(matrix))
+        assert low <= true <= high  # promised with .95, kept by this seed
+        # As a column of the log whose noise is not known, no narrower.
+        paying = [_paying(block, cost) for block in some]
+        wide = Proven(paying, ALPHA, START, 0.05).of(matrix)
+        assert high - low <= wide[1] - wide[0] + 1e-9
+
+
+def _paying(counts, cost):
+    import dataclasses
+
+    r = cost[counts.s, counts.a]
+    return dataclasses.replace(
+        counts, reward_sum=-counts.n * r, reward_square_sum=counts.n * r * r, reward_range=(-1.0, 0.0)
+    )
+
+
+# ---- what is best
+
+
+@pytest.mark.parametrize("margin", ["certified", "none"])
+@pytest.mark.parametrize("n", [300, 60_000])
+def test_the_policy_is_the_optimum_of_its_program(n, margin):
+    fit = learned(n, 1, {"broken": 0.3}, margin=margin)
+    mdp, solved = fit.careful.mdp, fit.solution.limits["broken"]
+    dense = mdp.transitions.toarray().reshape(3, 2, 3)
+    optimum, _ = program(dense, mdp.rewards, solved.cost, solved.bound, START, ALPHA)
+    assert fit.solution.objective * (1.0 - ALPHA) == pytest.approx(optimum, abs=1e-7)
+    assert float((occupancy(dense, fit.policy.matrix) * solved.cost).sum()) <= solved.bound + 1e-7
+    assert fit.solution.bounds is None or fit.settings["gap"] < 1e-6
+    assert fit.settings["gap"] < 1e-6
+
+
+def test_estimates_are_those_of_the_frequencies(few):
+    s, a, _, s_next, broken = rows(300, 5)
+    n = np.zeros((3, 2, 3))
+    np.add.at(n, (s, a, s_next), 1.0)
+    cost = np.zeros((3, 2))
+    np.add.at(cost, (s, a), broken)
+    cost /= n.sum(axis=2)
+    d = occupancy(n / n.sum(axis=2, keepdims=True), few.policy.matrix)
+    assert few.limits[0].estimate == pytest.approx(float((d * cost).sum()), abs=1e-9)
+
+
+def test_without_pessimism_and_margin_it_is_the_plug_in_program():
+    fit = learned(2_000, 2, "broken<=30%", margin="none", pessimism=0.0)
+    counts = fit.counts
+    model = counts.mdp(ALPHA)
+    cost = counts.per_pair(counts.cost_sums["broken"]) / counts.visits
+    exact = dualq.solve(model, START, limits=[limits.average(model, cost, "<=", 0.3)])
+    assert fit.solution.objective == pytest.approx(exact.objective, abs=1e-4)
+    assert fit.limits[0].estimate == pytest.approx(0.3, abs=1e-4)
+    assert fit.limits[0].price == pytest.approx(exact.prices["cost"], rel=1e-6)
+    assert not fit.limits_kept
+    assert "no margin" in fit.reason
+
+
+def test_a_tighter_limit_earns_less_and_costs_less():
+    found = {bound: learned(20_000, 7, {"broken": bound}) for bound in (0.2, 0.25, 0.3, 0.4, 0.9)}
+    objectives = [fit.solution.objective for fit in found.values()]
+    assert objectives == sorted(objectives)
+    estimates = [fit.limits[0].estimate for fit in found.values()]
+    assert estimates == sorted(estimates)
+    assert found[0.9].limits[0].price == 0.0
+    # The margin costs value, and buys room.
+    bare = learned(20_000, 7, {"broken": 0.3}, margin="none")
+    assert found[0.3].solution.objective <= bare.solution.objective + 1e-9
+    assert found[0.3].limits[0].estimate <= bare.limits[0].estimate
+
+
+def test_the_charged_family_reaches_the_lowest_ceiling_and_the_search_the_edge():
+    log = recorded(20_000, 7)
+    fit = learned(20_000, 7, {"broken": 0.3})
+    search = Search(Estimates(fit.counts, fit.careful, fit.start), fit.asked, fit.blocks, 0.05)
+    lowest = search.charged.tightest[1].dual_policy
+    asked = fit.asked[0]
+    assert search.end(asked, lowest) == pytest.approx(
+        -search.proven["broken"].floor(search.proven["broken"].safest[0]), abs=1e-5
+    )
+    # The ceiling of what is recommended is just within the limit: nothing was given away.
+    assert 0.295 <= fit.limits[0].high <= 0.3
+    assert counts_in_blocks(log)[0].total == fit.blocks[0].total
+
+
+# ---- what cannot be promised, and what cannot be kept
+
+
+def test_what_is_not_promised_is_said_and_estimated(few):
+    (kept,) = few.limits
+    assert not few.limits_kept
+    assert not kept.kept
+    assert kept.basis == "estimated"
+    assert kept.high > 0.3
+    # Half of delta is for the limits: 1.96 standard errors.
+    assert kept.estimate + 1.959 * kept.error <= 0.3 + 1e-6
+    assert kept.rows_needed is not None
+    assert kept.rows_needed > 300
+    assert few.limits_wanted
+    assert all(pair.rows > 0 and pair.raises > 0.0 for pair in few.limits_wanted)
+    assert "not promised" in few.reason
+    # The number of rows is about right: four times as many suffice, and a sixteenth does not.
+    assert learned(4 * kept.rows_needed, 11, {"broken": 0.3}).limits_kept
+    assert not learned(kept.rows_needed // 16, 11, {"broken": 0.3}).limits_kept
+
+
+def test_a_ceiling_that_comes_half_of_the_way_is_worth_having():
+    # The least that any policy can have is .12 or so: .15 cannot be promised from 4,000 rows, but much less than 1 can.
+    fit = learned(4_000, 8, {"broken": 0.15})
+    (kept,) = fit.limits
+    assert not fit.limits_kept
+    assert 0.15 < kept.high < 0.575
+    assert "lowest ceiling" in fit.reason
+    search = Search(Estimates(fit.counts, fit.careful, fit.start), fit.asked, fit.blocks, 0.05)
+    ceilings = [
+        search.end(fit.asked[0], dualq.Policy(np.eye(2)[list(choice)]))
+        for choice in itertools.product(range(2), repeat=3)
+    ]
+    assert kept.high == pytest.approx(min(ceilings), abs=1e-5)
+
+
+def test_what_no_policy_keeps_is_explained():
+    with pytest.raises(InfeasibleError, match=r"no policy keeps broken <= 0\.01") as caught:
+        learned(2_000, 2, {"broken": 0.01})
+    s, a, r, s_next, broken = rows(2_000, 2)
+    counts = dualq.Log(s, a, r, s_next, 3, 2, costs={"broken": broken}).counts()
+    cost = counts.per_pair(counts.cost_sums["broken"]) / counts.visits
+    dense = counts.mdp(ALPHA).transitions.toarray().reshape(3, 2, 3)
+    least, _ = program(dense, -cost, np.zeros((3, 2)), 1.0, START, ALPHA)
+    assert caught.value.least["broken"] == pytest.approx(-least, abs=1e-7)
+    assert caught.value.conflict == ("broken",)
+
+
+# ---- other limits
+
+
+def test_at_least_is_the_floor():
+    fit = learned(60_000, 1, "broken>=0.45")
+    (kept,) = fit.limits
+    assert fit.limits_kept
+    assert kept.low >= 0.45
+    assert true_cost(fit.policy) >= 0.45
+    bare = learned(60_000, 1, "broken>=0.6", margin="none")
+    assert bare.limits[0].estimate == pytest.approx(0.6, abs=1e-3) or bare.limits[0].price == 0.0
+
+
+def test_several_limits_share_what_is_left_open():
+    model = recorded(60_000, 1).counts().mdp(ALPHA)
+    fast = limits.share_of(model, [1], "<=", 0.45)
+    fit = learned(60_000, 1, ["broken<=0.3", fast, limits.cap(model, [1], 0.8)], certificate="proven")
+    broken, share, cap = fit.limits
+    assert fit.limits_kept
+    assert broken.high <= 0.3
+    assert share.high <= 0.45
+    assert (cap.basis, cap.low) == ("exact", None)
+    assert fit.policy.matrix[:, 1].max() <= 0.8 + 1e-7
+    d = occupancy(P, fit.policy.matrix)
+    assert share.low <= d[:, 1].sum() <= share.high
+    assert true_cost(fit.policy) <= 0.3
+    assert fit.certificate.confidence == pytest.approx(0.975)
+
+
+def test_totals_and_distances_by_name():
+    total = learned(60_000, 1, "total broken<=1.5", margin="none")
+    average = learned(60_000, 1, "broken<=0.3", margin="none")
+    np.testing.assert_allclose(total.policy.matrix, average.policy.matrix, atol=1e-3)
+    assert total.limits[0].estimate == pytest.approx(average.limits[0].estimate / (1.0 - ALPHA), abs=1e-3)
+    assert total.limits[0].high == pytest.approx(average.limits[0].high / (1.0 - ALPHA), rel=1e-3)
+    close = learned(2_000, 2, "distance<=0.1")
+    mdp = close.careful.mdp
+    dense = mdp.transitions.toarray().reshape(3, 2, 3)
+    apart = occupancy(dense, close.policy.matrix) - occupancy(dense, close.behaviour.matrix)
+    assert 0.5 * np.abs(apart).sum() == pytest.approx(0.1, abs=1e-6)
+    assert close.limits[0].basis == "model"
+    assert close.settings["gap"] is None
+
+
+def test_limits_where_episodes_end(tmp_path):
+    rng = np.random.default_rng(0)
+    s, a = rng.integers(0, 2, 4_000), rng.integers(0, 2, 4_000)
+    table = {"s": s, "a": a, "r": 1.0 * a, "n": rng.integers(0, 2, 4_000), "done": rng.random(4_000) < 0.3,
+             "c": (rng.random(4_000) < 0.2 + 0.6 * a).astype(float)}  # fmt: skip
+    log = dualq.read_log(
+        table, state="s", action="a", reward="r", next_state="n", terminal="done", time="row", costs="c"
+    )
+    fit = dualq.learn(log, discount=0.5, limits={"c": 0.3}, start="uniform")
+    assert fit.limits_kept
+    # An episode goes on with .7, so discounted steps outside (end) are .5 / (1 - .35); the cost there is .2 + .6 p.
+    p = fit.policy.matrix[:, 1]
+    true = 0.5 / 0.65 * (0.2 + 0.6 * p.mean())
+    assert fit.limits[0].low <= true <= fit.limits[0].high <= 0.3
+    # A limit on the log's own states fits the model that has (end) beside them.
+    cost = np.array([[0.0, 1.0], [0.0, 1.0]])
+    other = dualq.learn(log, discount=0.5, limits=limits.Limit("fast", cost, "<=", 0.2), start="uniform")
+    assert other.limits_kept
+    assert 0.5 / 0.65 * other.policy.matrix[:, 1].mean() <= 0.2
+    fit.save(tmp_path)
+    assert dualq.load(tmp_path).summary() == fit.summary()
+
+
+def test_a_table_has_the_costs_of_the_same_rows_in_blocks(tmp_path):
+    log = recorded(5_000, 3)
+    log.to_parquet(tmp_path / "log.parquet")
+    table = dualq.read_log(tmp_path / "log.parquet", costs=["broken"], cost_ranges={"broken": (0, 1)})
+    blocks = paying_blocks(table, counts_in_blocks(table), ["broken"])
+    for mine, theirs in zip(blocks, counts_in_blocks(log), strict=True):
+        np.testing.assert_array_equal(mine.n, theirs.n)
+        np.testing.assert_allclose(mine.cost_sums["broken"], theirs.cost_sums["broken"])
+        np.testing.assert_allclose(mine.cost_square_sums["broken"], theirs.cost_square_sums["broken"])
+
+
+# ---- the trade-off
+
+
+@pytest.mark.parametrize("pessimism", [0.0, 1.0])
+def test_the_trade_off_is_concave_and_ends_where_the_programs_do(pessimism):
+    fit = learned(5_000, 9, {"broken": 0.3}, pessimism=pessimism)
+    curve = fit.frontier("broken", points=15)
+    columns = curve.columns
+    assert curve.table().num_rows == len(columns["limit"]) == 15
+    rises = np.diff(columns["careful"]) / np.diff(columns["limit"])
+    assert (rises >= -1e-6).all()
+    assert (np.diff(rises) <= 1e-5 * rises[:-1] + 1e-5).all()
+    # From the price to the left of a point to the one at its right the slope lies between.
+    slopes = rises * (1.0 - ALPHA)
+    assert (slopes <= columns["price"][:-1] + 1e-5).all()
+    assert (slopes >= columns["price"][1:] - 1e-5).all()
+    mdp = fit.careful.mdp
+    assert columns["careful"][-1] == pytest.approx(float(START @ dualq.solve(mdp).V), abs=1e-6)
+    assert columns["price"][-1] == pytest.approx(0.0, abs=1e-9)
+    if pessimism == 0.0:
+        cost = fit.counts.per_pair(fit.counts.cost_sums["broken"]) / fit.counts.visits
+        dense = mdp.transitions.toarray().reshape(3, 2, 3)
+        least, _ = program(dense, -cost, np.zeros((3, 2)), 1.0, START, ALPHA)
+        assert columns["limit"][0] == pytest.approx(-least, abs=1e-5)
+        np.testing.assert_allclose(columns["cost"], columns["limit"], atol=1e-5)
+        for limit, value in list(zip(columns["limit"], columns["careful"], strict=True))[1:-1:4]:
+            optimum, _ = program(dense, mdp.rewards, cost, limit, START, ALPHA)
+            assert value == pytest.approx(optimum / (1.0 - ALPHA), abs=1e-5)
+
+
+def test_the_band_of_the_trade_off_holds_for_its_policies(many):
+    curve = many.frontier("broken", points=6)
+    assert curve.blocks == len(many.blocks) > 1
+    assert (curve.columns["low"] <= curve.columns["high"]).all()
+    # At every point the true optimum under the limit lies above what is proven of one policy that is near it.
+    for limit, low in zip(curve.columns["cost_high"], curve.columns["low"], strict=True):
+        found = program(P, PAY, BREAKS, limit, START, ALPHA)
+        assert found is not None
+        assert found[0] / (1.0 - ALPHA) >= low
+    free = learned(5_000, 9, None)
+    curve = free.frontier("broken", points=3)
+    assert curve.blocks == 1
+    with pytest.raises(LogError, match="no cost 'brocken'; did you mean 'broken'"):
+        free.frontier("brocken")
+    with pytest.raises(LogError, match="points is 1"):
+        free.frontier("broken", points=1)
+
+
+def test_a_limited_fit_is_what_it_was_after_saving(few, tmp_path):
+    few.save(tmp_path / "run")
+    again = dualq.load(tmp_path / "run")
+    assert again.summary() == few.summary()
+    assert again.limits == few.limits
+    assert again.limits_kept == few.limits_kept
+    np.testing.assert_array_equal(again.policy.matrix, few.policy.matrix)
+    np.testing.assert_array_equal(again.solution.dual_policy.matrix, few.solution.dual_policy.matrix)
+    assert again.solution.prices == few.solution.prices
+    one, other = (fit.frontier("broken", points=4).columns for fit in (few, again))
+    for name, column in one.items():
+        np.testing.assert_allclose(other[name], column)
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize(
+    ("limit", "error", "message"),
+    [
+        ({"brokn": 0.1}, LogError, "no cost 'brokn'; did you mean 'broken'?"),
+        ("other<=1", LogError, "no cost 'other'; its costs: broken"),
+        ("broken<0.1", ModelError, "has no <= or >="),
+        ("broken<=often", ModelError, "which is no number"),
+        (["broken<=0.3", "broken<=0.4"], ModelError, "two limits are named 'broken'"),
+        (limits.Limit("x", np.zeros((7, 2)), "<=", 0.1), ModelError, "has shape"),
+    ],
+)
+def test_limits_that_make_no_sense_are_refused(limit, error, message):
+    with pytest.raises(error) as caught:
+        learned(200, 1, limit)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_other_words_that_make_no_sense_are_refused():
+    with pytest.raises(LogError, match="margin is 'big'; it must be one of certified, none"):
+        learned(200, 1, {"broken": 0.3}, margin="big")
+    with pytest.raises(LogError, match="solver is 'pdhg'; with limits it must be exact"):
+        learned(200, 1, {"broken": 0.3}, solver="pdhg")
+    log = dualq.Log(*rows(200, 1)[:4], 3, 2)
+    with pytest.raises(LogError, match="the log has no costs; name its columns"):
+        dualq.learn(log, limits={"broken": 0.3})
+
+
+# ---- what people see
+
+
+def run(capsys, *arguments):
+    code = cli.run([str(word) for word in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.fixture
+def table(tmp_path):
+    recorded(300, 5).to_parquet(tmp_path / "log.parquet")
+    return tmp_path / "log.parquet"
+
+
+def test_the_command_line_learns_with_limits_and_draws_the_trade_off(table, tmp_path, capsys):
+    words = ("learn", table, "--cost", "broken", "--discount", "0.8", "--limit", "broken<=0.3")
+    code, out, _ = run(capsys, *words, "--json", "--out", tmp_path / "run")
+    assert code == 0
+    facts = json.loads(out)
+    assert facts["limits"][0]["text"] == "broken <= 0.3"
+    assert facts["limits_kept"] is False
+    assert facts["margin"] == "certified"
+    code, out, _ = run(capsys, *words, "--margin", "none")
+    assert code == 0
+    shown = " ".join(out.split())
+    assert "estimated to be kept, not proven" in shown
+    assert "one point less (0.01) costs" in shown
+    assert "rows like these would let some policy promise" not in shown  # asked of the certified margin only
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "broken &lt;= 0.3" in page
+    assert "Not every limit is promised" in page
+    assert "What a limit on broken costs" in page
+
+    code, out, _ = run(capsys, "frontier", tmp_path / "run", "--limit", "broken", "--points", "5", "--json")
+    points = json.loads(out)["points"]
+    assert code == 0
+    assert len(points) == 5
+    expected = dualq.load(tmp_path / "run").frontier("broken", points=5)
+    assert [point["value"] for point in points] == pytest.approx(expected.columns["value"].tolist())
+    for kind in ("svg", "png", "csv"):
+        file = tmp_path / f"curve.{kind}"
+        code, out, _ = run(capsys, "frontier", tmp_path / "run", "--limit", "broken", "--points", "4", "--out", file)
+        assert code == 0
+        assert str(file) in out.replace("\n", "")
+    assert (tmp_path / "curve.svg").read_text().startswith("<svg")
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    with open(tmp_path / "curve.csv") as file:
+        assert [float(row["limit"]) for row in csv.DictReader(file)] == sorted(
+            dualq.load(tmp_path / "run").frontier("broken", points=4).columns["limit"].tolist()
+        )
+    for words, message in (
+        (("--limit", "brokn"), "did you mean 'broken'?"),
+        (("--limit", "broken", "--out", "curve.pdf"), "must end in .svg, .png, .csv"),
+        (("--limit", "broken", "--points", "1"), "points is 1"),
+    ):
+        code, _, err = run(capsys, "frontier", tmp_path / "run", *words)
+        assert code == 2
+        assert message in err
+        assert err.count("\n") == 1
+
+
+def test_the_command_line_refuses_limits_in_one_line(table, capsys):
+    for words, message in (
+        (("--limit", "broken<=0.3"), "name its columns: costs=['broken'], or --cost broken"),
+        (("--cost", "broken", "--limit", "broken=0.3"), "has no <= or >="),
+        (("--cost", "broken", "--limit", "broken<=0.001"), "no policy keeps broken <= 0.001"),
+    ):
+        code, _, err = run(capsys, "learn", table, *words)
+        assert code == 2
+        assert message in err
+        assert err.count("\n") == 1
+
+
+def test_the_page_says_how_far_the_greedy_policy_breaks_a_limit(many):
+    from dualq.report.html import report_html
+    from dualq.report.words import limit_words
+
+    (kept,) = many.limits
+    words = " ".join(limit_words(many))
+    greedy = float((occupancy_of(many, many.primal_policy.matrix)).sum())
+    assert kept.greedy == pytest.approx(greedy, abs=1e-9)
+    assert kept.free > 0.3
+    assert f"{kept.greedy:.3g}" in words
+    assert "promised" in report_html(many)
+    assert "Not every limit" not in report_html(many)
+
+
+def occupancy_of(fit, matrix):
+    """(S, A) cost per step of a policy on the frequencies."""
+    n = np.zeros((3, 2, 3))
+    counts = fit.counts
+    np.add.at(n, (counts.s, counts.a, counts.s_next), counts.n)
+    cost = counts.per_pair(counts.cost_sums["broken"]) / counts.visits
+    return occupancy(n / n.sum(axis=2, keepdims=True), matrix) * cost
+
+
+def test_a_learner_takes_limits():
+    s, a, r, s_next, broken = rows(300, 5)
+    frame = {"state": s, "action": a, "reward": r, "next_state": s_next, "broken": broken, "t": np.arange(150)}
+    model = dualq.PolicyLearner(discount=ALPHA, time="t", costs=["broken"], limits={"broken": 0.3}, margin="none")
+    model.fit(frame)
+    assert model.fit_.limits[0].name == "broken"
+    assert model.fit_.limits[0].estimate <= 0.3 + 1e-6
