@@ -172,7 +172,8 @@ def solve_priced(
         return solve_limited(mdp, averages, eta, distribution)  # says why, or knows better
 
     units = Units.of(mdp, eta)
-    problem, target = _priced(mdp, units, tight), Target.of(model_of(mdp, units), units, tolerance)
+    problem = _priced(mdp, units, tight)
+    target = Target.of(problem.model, units, tolerance)
     columns = [_column(problem, column.d[mdp.available] * problem.model.mass) for column in first]
     work = _start(problem)
     V, w = work.step.V.copy(), work.step.w.copy()
