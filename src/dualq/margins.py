@@ -476,6 +476,7 @@ HOW = {
     "lowest that were found.",
     "none": "The limits are kept on the estimates alone, with no margin, so they are not promised: the truth may well "
     "be beyond them.",
+    "none, but proven": "No margin was asked for; the ceilings, as proven, are within the limits all the same.",
     "by themselves": "These limits need no estimate.",
 }
 
@@ -489,6 +490,8 @@ def _reason(solution: LimitedSolution, limits: Sequence[Kept], how: str, estimat
     random = f"random in {count} of {int(acted.sum())} states" if count else "random in no state"
     if all(kept.basis in ("exact", "model") for kept in limits):
         how = "by themselves"
+    elif how == "none" and all(kept.kept for kept in limits):
+        how = "none, but proven"
     texts = " and ".join(kept.text for kept in limits)
     return (
         f"The policy is the best under {texts} where thin pairs are pooled and penalised, read from the dual: it is "
