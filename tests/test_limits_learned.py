@@ -101,16 +101,16 @@ def test_a_promise_is_kept_by_the_true_process_and_costs_little(many):
 
 
 def test_bounds_hold_as_often_as_they_say():
-    # 30 logs: with the true rate of misses at most .05 in each, eight or more misses have a chance under 2e-4.
+    # 24 logs: with the true rate of misses at most .05 in each, seven or more misses have a chance under 2e-4.
     missed = broken = 0
-    for seed in range(30):
+    for seed in range(24):
         fit = learned((100, 400, 2_000)[seed % 3], 100 + seed, {"broken": 0.3}, confidence=0.95)
         (kept,) = fit.limits
         cost = true_cost(fit.policy)
         missed += not kept.low <= cost <= kept.high
         broken += fit.limits_kept and cost > 0.3
-    assert missed <= 7
-    assert broken <= 7
+    assert missed <= 6
+    assert broken <= 6
 
 
 def test_errors_are_those_of_estimates_drawn_again():
@@ -325,7 +325,7 @@ def test_several_limits_share_what_is_left_open():
     assert fit.certificate.confidence == pytest.approx(0.975)
 
 
-def test_totals_and_distances_by_name():
+def test_totals_and_distances_by_name(tmp_path):
     total = learned(60_000, 1, "total broken<=1.5", margin="none")
     average = learned(60_000, 1, "broken<=0.3", margin="none")
     np.testing.assert_allclose(total.policy.matrix, average.policy.matrix, atol=1e-3)
@@ -338,6 +338,16 @@ def test_totals_and_distances_by_name():
     assert 0.5 * np.abs(apart).sum() == pytest.approx(0.1, abs=1e-6)
     assert close.limits[0].basis == "model"
     assert close.settings["gap"] is None
+    close.save(tmp_path)
+    assert dualq.load(tmp_path).summary() == close.summary()
+
+
+def test_a_limit_that_binds_nothing_is_promised_without_a_margin_too():
+    fit = learned(60_000, 1, {"broken": 0.9}, margin="none")
+    assert fit.limits_kept
+    assert "all the same" in fit.reason
+    assert fit.limits[0].price == 0.0
+    np.testing.assert_allclose(fit.policy.matrix, learned(60_000, 1, None).policy.matrix, atol=1e-6)
 
 
 def test_limits_where_episodes_end(tmp_path):
@@ -566,7 +576,7 @@ def occupancy_of(fit, matrix):
 
 def test_a_learner_takes_limits():
     s, a, r, s_next, broken = rows(300, 5)
-    frame = {"state": s, "action": a, "reward": r, "next_state": s_next, "broken": broken, "t": np.arange(150)}
+    frame = {"state": s, "action": a, "reward": r, "next_state": s_next, "broken": broken, "t": np.arange(300)}
     model = dualq.PolicyLearner(discount=ALPHA, time="t", costs=["broken"], limits={"broken": 0.3}, margin="none")
     model.fit(frame)
     assert model.fit_.limits[0].name == "broken"

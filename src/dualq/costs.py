@@ -271,8 +271,8 @@ class Proven:
 
     def wanted(self, policy: Array, occupancy: Array, most: int) -> tuple[Wanted, ...]:
         """The pairs that a policy's floor suffers from most: what their doubt takes off the average."""
-        name = max(self.models, key=lambda name: float(self.start @ self._floor_in(name, policy).value))
-        model, V = self.models[name], self._floor_in(name, policy).value
+        floors = [bound.value for bound in self._bounds(policy, 1.0)]
+        V, model = max(zip(floors, self.models.values(), strict=True), key=lambda pair: float(self.start @ pair[0]))
         ev, V_all = model.evidence, np.append(V, 0.0)
         expected = model.r + model.alpha * ev.per_pair(model.p * V_all[ev.columns])
         short = expected.reshape(policy.shape) - self.pairs(model, V)
@@ -284,10 +284,6 @@ class Proven:
             Wanted(states[i // A], actions[i % A], int(n[i]), int(max(3 * n[i], FIRST_ROWS)), 0.5 * float(takes[i]))
             for i in order
         )
-
-    def _floor_in(self, name: str, policy: Array) -> Bound:
-        f = plug_in_value(self.models[name], policy, 0.5 * (self.low + self.high))
-        return floor_of(self.models[name], f, self.low, self.everything, policy, 1.0)
 
     def rows_needed(self, least: float) -> int | None:
         """About how many rows like these would let some policy's floor reach `least`; None where 4^8 times do not."""

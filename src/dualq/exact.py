@@ -4,8 +4,8 @@ Which method is fastest was measured (benchmarks/exact.py): dynamic programming 
 iteration where the model mixes fast and by Krylov policy iteration where it does not. The paper's linear program is
 there as an independent second opinion, and for its duals; PDHG for its bounds on eta'V*, and to go on from an answer.
 With limits on what may happen the program is the way on small models, and for every kind of limit; on large ones limits
-on averages are kept by mixtures of policies, each found by dynamic programming; or, to any tolerance and with bounds, by
-PDHG with a multiplier per limit, which takes longer (benchmarks/safe.py).
+on averages are kept by mixtures of policies, each found by dynamic programming; or, to any tolerance and with bounds,
+by PDHG with a multiplier per limit, which takes longer (benchmarks/safe.py).
 """
 
 from __future__ import annotations

@@ -38,17 +38,17 @@ from scipy.special import ndtri
 from dualq.algorithms.choices import frequencies
 from dualq.certificate import Wanted
 from dualq.costs import Asked, Estimates, Proven, cost_interval, proven_of
-from dualq.errors import DualqError, InfeasibleError, LogError
+from dualq.errors import DualqError, LogError
 from dualq.exact import solve
 from dualq.limits import ActionCap, AnyLimit, Limit, Near, Words, as_limits, near, parse
 from dualq.logs.counts import Counts
 from dualq.mdp import MDP
 from dualq.policy import Policy
-from dualq.saddle.constrained import LimitedSolution
+from dualq.saddle.constrained import LimitedSolution, least_shift
 
 Array = np.ndarray
 
-STEPS = 14  # of a bisection
+STEPS = 12  # of a bisection
 DUST = 1e-7  # of a span: room that a program is given at the tightest bound that it can meet
 HALF = 0.5  # of the way from the worst possible to the limit: a ceiling that comes less far says too little to act on
 SHARE_OF_VALUE = 0.5  # of delta, for the certificate of the value
@@ -196,20 +196,18 @@ class Family:
     @cached_property
     def tightest(self) -> tuple[float, LimitedSolution]:
         """The smallest u that can be kept, and its policy."""
-        low = max(self._excess(limit, self._least(limit)) for limit in self.averages.values())
-        for u in (low + DUST, low + 10.0 * DUST):
-            solution = self.at(u)
+        if len(self.limits) == 1:
+            (limit,) = self.averages.values()
+            low = self._excess(limit, self._least(limit))
+        else:
+            low = least_shift(self.mdp, self.limits, self.averages, self.nu)
+        for dust in (DUST, 10.0 * DUST, 1000.0 * DUST):
+            solution = self.at(low + dust)
             if solution is not None:
-                return u, solution
-        high = max(1.0 + low, 1.0)
-        solution = self.at(high)
-        if solution is None:
-            raise InfeasibleError("no policy keeps the limits on actions and distances", conflict=tuple(self.limits))
-        for _ in range(STEPS):
-            middle = 0.5 * (low + high)
-            found = self.at(middle)
-            low, high, solution = (middle, high, solution) if found is None else (low, middle, found)
-        return high, solution
+                return low + dust, solution
+        raise DualqError(
+            "the program at the tightest limits that can be kept was not solved; loosen the limits a little"
+        )
 
     def _least(self, limit: Limit) -> float:
         """The best that a limit can reach alone."""
@@ -478,6 +476,7 @@ HOW = {
     "lowest that were found.",
     "none": "The limits are kept on the estimates alone, with no margin, so they are not promised: the truth may well "
     "be beyond them.",
+    "none, but proven": "No margin was asked for; the ceilings, as proven, are within the limits all the same.",
     "by themselves": "These limits need no estimate.",
 }
 
@@ -491,6 +490,8 @@ def _reason(solution: LimitedSolution, limits: Sequence[Kept], how: str, estimat
     random = f"random in {count} of {int(acted.sum())} states" if count else "random in no state"
     if all(kept.basis in ("exact", "model") for kept in limits):
         how = "by themselves"
+    elif how == "none" and all(kept.kept for kept in limits):
+        how = "none, but proven"
     texts = " and ".join(kept.text for kept in limits)
     return (
         f"The policy is the best under {texts} where thin pairs are pooled and penalised, read from the dual: it is "

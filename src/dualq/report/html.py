@@ -65,8 +65,8 @@ def _tiles(fit: Any) -> list[tuple[str, str, str]]:
         ("what was logged", number(logged.value), f"expected value, standard error {number(logged.error)}"),
     ]
     for kept in fit.limits:
-        error = f", standard error {kept.error:.2g}" if kept.error else ""
-        cells.append((kept.text, f"{kept.estimate:.3g}", f"estimate{error}; {BASES[kept.basis]}"))
+        error = f"estimate, standard error {kept.error:.2g}; " if kept.low is not None else ""
+        cells.append((kept.text, f"{kept.estimate:.3g}", error + BASES[kept.basis]))
     if fit.certificate is not None and fit.certificate.informative:
         promise = fit.certificate
         cells.append(

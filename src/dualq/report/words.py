@@ -122,7 +122,7 @@ def limit_table(fit: Any) -> tuple[list[str], list[list[str]]]:
 
 def limit_words(fit: Any) -> list[str]:
     """What the limits cost, what each policy makes of them, and what a promise would need."""
-    words = [sentence for kept in fit.limits for sentence in (_price(fit, kept), _greedy(kept), _needed(kept))]
+    words = [sentence for kept in fit.limits for sentence in (_price(fit, kept), *_others(kept), _needed(kept))]
     if fit.limits_wanted:
         names = [_pair(fit, pair) for pair in fit.limits_wanted[:3]]
         words.append(f"More rows would help most where: {'; '.join(names)}.")
@@ -137,8 +137,9 @@ def limit_assumptions(fit: Any) -> str:
         for column in columns
         for low, high in (counts.cost_ranges[column],)
     ]
-    shares = "half of it is left to the value and half to the limits, alike" if fit.certificate else "all of it to them"
-    sure = f"Proven: with {percent(fit.confidence)} confidence, all of it together (of what that leaves open, {shares})"
+    sure = f"Proven: with {percent(fit.confidence)} confidence, all of it together"
+    if fit.certificate is not None:
+        sure += " (of the rest half is spent on the value, half on the limits, each alike)"
     return "; ".join([sure, *ranges]) + "."
 
 
@@ -147,6 +148,8 @@ def _price(fit: Any, kept: Any) -> str:
     step = _step(kept.bound)
     cost, later = step * kept.price, step * kept.price / (1.0 - fit.settings["discount"])
     if not later > 1e-6 * max(1.0, abs(fit.expected.value)):
+        if _beyond(kept, kept.free) > 0.0:
+            return f"{kept.name}: the limit costs nothing, as the other limits see to it."
         return f"{kept.name}: the limit costs nothing; as far as the log can tell, the best policy keeps it anyway."
     less = f"{step:g} {'less' if kept.sense == '<=' else 'more'}"
     if step == 0.01:
@@ -162,22 +165,27 @@ def _step(bound: float) -> float:
     return 10.0 ** math.floor(math.log10(size / 10.0))
 
 
-def _greedy(kept: Any) -> str:
-    """argmax Q beside the policy that is read from the dual."""
-    sign = 1.0 if kept.sense == "<=" else -1.0
-    beyond = sign * (kept.greedy - kept.bound)
-    if beyond > 1e-9 + 1e-6 * abs(kept.bound):
-        return (
-            f"{kept.name}: the greedy policy of the same Q, which cannot mix actions, would break the limit by "
-            f"{beyond:.3g}; it would be at {kept.greedy:.3g}."
+def _others(kept: Any) -> list[str]:
+    """What other policies would make of a limit: argmax Q, and the best without limits."""
+    words = []
+    if (free := _beyond(kept, kept.free)) > 0.0 and kept.price > 0.0:
+        words.append(f"{kept.name}: without limits the best policy would break it by {free:.3g}.")
+    if (greedy := _beyond(kept, kept.greedy)) > 0.0:
+        words.append(
+            f"{kept.name}: the greedy policy of the same Q, which cannot mix actions, would break it by {greedy:.3g}, "
+            f"at {kept.greedy:.3g}."
         )
-    free = sign * (kept.free - kept.bound)
-    if free > 1e-9 + 1e-6 * abs(kept.bound):
-        return (
-            f"{kept.name}: the best policy without limits would break it by {free:.3g}; the greedy policy of the same "
-            f"Q, which cannot mix actions, would be at {kept.greedy:.3g}."
+    elif words:
+        words.append(
+            f"{kept.name}: the greedy policy of the same Q, which cannot mix actions, is at {kept.greedy:.3g}."
         )
-    return ""
+    return words
+
+
+def _beyond(kept: Any, value: float) -> float:
+    """How far a value is beyond the bound; nothing, but for rounding, where it is within."""
+    beyond = (1.0 if kept.sense == "<=" else -1.0) * (value - kept.bound)
+    return beyond if beyond > 1e-9 + 1e-6 * abs(kept.bound) else 0.0
 
 
 def _needed(kept: Any) -> str:

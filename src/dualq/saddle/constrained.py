@@ -411,3 +411,22 @@ def most_room(mdp: MDP, limits: Mapping[str, Limit], weights: Any = None) -> Roo
     d[mdp.available] = np.maximum(blocks["lambda_"], 0.0)
     slack = [limit.sign * (limit.bound - limit.value(mdp, d, nu)) for limit in limits.values()]
     return Room(d, np.array(slack))
+
+
+def least_shift(mdp: MDP, limits: Mapping[str, AnyLimit], moving: Mapping[str, Limit], weights: Any = None) -> float:
+    """The smallest u for which some policy keeps the limits with the bounds of those in `moving` loosened by u spans.
+
+    Negative where there is room to tighten them; InfeasibleError where the others cannot be kept among themselves.
+    """
+    _, nu = checked_limits(mdp, limits, weights)
+    stack = _stacked(mdp, nu, limits)
+    column = np.zeros((stack.upper.size, 1))
+    for name, limit in moving.items():
+        column[stack.rows[name]] = limit.span(mdp)
+    try:
+        blocks = solved(_elastic(_flow(mdp, nu), stack, sp.csr_array(column), least=-np.inf)).blocks
+    except DualqError:
+        others = {name: limit for name, limit in limits.items() if name not in moving}
+        _explained(mdp, nu, others, _stacked(mdp, nu, others))
+        raise
+    return float(blocks["t"][0])
