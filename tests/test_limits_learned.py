@@ -13,9 +13,10 @@ from scipy.optimize import linprog
 import dualq
 from dualq import cli, limits
 from dualq.algorithms.pessimism import careful_model
-from dualq.certificate import cost_bounds, counts_in_blocks
-from dualq.costs import Asked, Estimates, Proven, cost_interval, paying_blocks, proven_of
+from dualq.certificate import cost_bounds
+from dualq.costs import Asked, Estimates, Proven, cost_interval, proven_of
 from dualq.errors import InfeasibleError, LogError, ModelError
+from dualq.logs.blocks import counts_in_blocks
 from dualq.margins import Search
 
 # Three machines run slowly (action 0) or fast (1). Fast pays more and breaks parts more often.
@@ -377,7 +378,7 @@ def test_a_table_has_the_costs_of_the_same_rows_in_blocks(tmp_path):
     log = recorded(5_000, 3)
     log.to_parquet(tmp_path / "log.parquet")
     table = dualq.read_log(tmp_path / "log.parquet", costs=["broken"], cost_ranges={"broken": (0, 1)})
-    blocks = paying_blocks(table, counts_in_blocks(table), ["broken"])
+    blocks = counts_in_blocks(table)
     for mine, theirs in zip(blocks, counts_in_blocks(log), strict=True):
         np.testing.assert_array_equal(mine.n, theirs.n)
         np.testing.assert_allclose(mine.cost_sums["broken"], theirs.cost_sums["broken"])
