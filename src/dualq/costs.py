@@ -7,7 +7,7 @@ Estimate  on the plug-in model: frequencies P^ and mean costs c^, nothing pooled
           never left costs what a row of the log costs on average, and the end nothing. With W the discounted cost from
           each state, y = c + alpha W(s') has the variance sigma^2 within a pair, and the standard error of the average
           is (1 - alpha) sqrt( sum lambda^2 sigma^2 / n ), lambda the policy's occupancy. The start is taken as given.
-          The careful model pools pairs by what they earn. Pooled so, costs were wrong: on the shipped log a policy of
+          The careful model pools pairs by what they earn. Pooled so, costs were wrong: on an inventory log a policy of
           5.7 % was estimated at 4.7 +- 0.2 %, and at 5.7 % by the frequencies.
 Moved     The program has the careful model's P~ all the same, to choose a policy. With W as above, of some policy pi,
               c~ = c^ + alpha (P^ - P~) W

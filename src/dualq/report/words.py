@@ -38,9 +38,15 @@ def changed(fit: Any, shown: int) -> str:
     """How much changes, before the table of changes."""
     states = int(fit.counts.visits.any(axis=1).sum())
     which = "All of them:" if shown == fit.num_changes else f"The {shown} where most time is spent:"
-    doubtful = sum(row["gain"] <= row["gain_error"] for row in fit.changes(shown))
+    rows = fit.changes(shown)
+    doubtful = sum(row["gain"] <= row["gain_error"] for row in rows)
     where = "It" if shown == 1 else f"In {doubtful} of these {shown} it"
     more = f" {where} is within that error: the log does not tell whether it is one."
+    if fit.limits:
+        doubtful = sum(row["gain"] < 0.0 for row in rows)
+        more = (
+            f" {where if shown == 1 else f'In {doubtful} of these {shown} it'} is a loss, for the sake of the limits."
+        )
     return (
         f"In {fit.num_changes:,} of {count(states, 'state')} the policy prefers another action than the log did most "
         f"often. {which} gain is what the change is worth at one such decision, with its standard error."
