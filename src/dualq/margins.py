@@ -420,7 +420,7 @@ class Search:
             kept=kept,
             basis=basis,
             solved_for=solution.limits[one.name].bound,
-            greedy=estimates.of(one, _greedy(solution)).value,
+            greedy=estimates.of(one, solution.primal_policy).value,
             free=estimates.of(one, estimates.careful.policy).value,
             logged=estimates.of(one, estimates.careful.behaviour).value,
             rows_needed=needed,
@@ -447,13 +447,6 @@ def keep(estimates: Estimates, asked: Sequence[Asked], blocks: Sequence[Counts],
     solution, how = search.certified() if margin == "certified" else search.unmargined()
     limits = search.kept(solution, more=margin == "certified")
     return Limited(solution, limits, _reason(solution, limits, how, estimates), search.wanted(solution, limits))
-
-
-def _greedy(solution: LimitedSolution) -> Policy:
-    """argmax Q; of the actions that the dual mixes, whose Q are equal but for rounding, the one listed first."""
-    Q = solution.Q
-    equal = Q.max(axis=1, keepdims=True) - Q <= 1e-7 * (np.ptp(solution.V) or 1.0)
-    return Policy.deterministic(np.argmax(equal, axis=1), Q.shape[1])
 
 
 def program_gap(solution: LimitedSolution) -> float | None:

@@ -52,6 +52,7 @@ from dualq.solution import Solution
 Array = np.ndarray
 
 UNVISITED = 1e-9  # a state with less of d than this is not visited: HiGHS knows d to about a tenth of it
+TIES = 1e-7  # of how far values are apart: Q that differ by less are equal
 KEPT = 1e-9  # limits that are missed by less, in units of their span, are kept
 
 
@@ -83,6 +84,12 @@ class LimitedSolution(Solution):
         self.prices = dict(prices)
         if policy is not None:
             self.__dict__["dual_policy"] = policy
+
+    @cached_property
+    def primal_policy(self) -> Policy:
+        """argmax_a Q[s, a]; of actions that the dual policy mixes, whose Q are equal but for rounding, the first."""
+        equal = self.Q.max(axis=1, keepdims=True) - self.Q <= TIES * (np.ptp(self.V) or 1.0)
+        return Policy.deterministic(np.argmax(equal, axis=1), self.Q.shape[1], self.mdp.states, self.mdp.actions)
 
     @cached_property
     def values(self) -> dict[str, float]:
