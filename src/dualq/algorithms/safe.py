@@ -35,8 +35,7 @@ Sets      lambda and mu are occupancies: L, Xi and M stay as they are. Prices ar
 Gives     the averages of Q, V, lambda, M mu, as Algorithm 1 has them, and of w. The averaged lambda gives the policy
           (dual_policy, random where a limit asks for it), the averaged w the prices. Q and V are of the reward R - w'c.
           The averages are near the saddle point, not on it: a limit is missed by as much as they are off.
-Cost      O(|A|) a step, as Algorithm 1, and O(limits). The kernel of Algorithm 1 is called for one row at a time, as
-          the price changes what the next row pays: about a microsecond a step.
+Cost      O(|A|) a step, as Algorithm 1, and O(limits): the steps of the prices are in its kernel.
 
     paper       here        public
     eta         eta         weights; positive, as the paper asks: the limits are averages from there
@@ -58,7 +57,7 @@ from dualq.algorithms.choices import Problem
 from dualq.algorithms.known import known_sums
 from dualq.algorithms.spd_q import SPDQ
 from dualq.errors import ModelError
-from dualq.kernels import kernel, unsigned
+from dualq.kernels import unsigned
 from dualq.limits import Limit, as_limits
 from dualq.mdp import MDP
 from dualq.saddle.constrained import LimitedSolution, most_room
@@ -80,6 +79,17 @@ class SafeProblem(NamedTuple):
     sides: Array  # (limits,) B b
     tops: Array  # (limits,) bounds of the prices
     scales: Array  # (limits,) squared
+
+
+class Limits(NamedTuple):
+    """What the kernel of Algorithm 1 needs to know of the limits."""
+
+    costs: Array
+    sides: Array
+    tops: Array
+    scales: Array
+    prices: Array  # changed in place, as all that State holds
+    moves: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +192,8 @@ class SafeSPDQ(SPDQ):
         s, a, r, s_next, ended = rows
         gamma = self.step_size.steps(k, s.size)
         sums = known_sums(state, problem.spd_q, self.distribution, s, a)
-        _run_safe(state, problem, unsigned(s), unsigned(a), r, unsigned(s_next), ended, gamma, sums)
+        limits = Limits(problem.costs, problem.sides, problem.tops, problem.scales, state.prices, state.price_moves)
+        spd_q._run(state, problem.spd_q, unsigned(s), unsigned(a), r, unsigned(s_next), ended, gamma, sums, limits)
 
     def solution(self, state: Any, mdp: MDP) -> LimitedSolution:
         """The averaged iterates, in the user's units; the last ones where nothing has been averaged yet."""
@@ -210,24 +221,3 @@ class SafeSPDQ(SPDQ):
             method="safe Algorithm 1",
             iterations=found.iterations,
         )
-
-
-@kernel
-def _run_safe(state, problem, s, a, r, s_next, ended, gamma, sums):
-    """Per row a step of Algorithm 1 on the reward less what the limits cost, and a step of the prices, in place."""
-    w, moves, costs, mu = state.prices, state.price_moves, problem.costs, state.mu.ravel()
-    num_actions, paid = state.Q.shape[1], np.empty(1)
-    for i in range(s.size):
-        pair = np.int64(s[i]) * num_actions + np.int64(a[i])
-        mu_k, paid[0] = mu[pair], r[i]
-        for j in range(w.size):
-            paid[0] -= w[j] * costs[pair, j]
-        one = slice(i, i + 1)
-        known = sums[one] if sums.size else sums
-        spd_q._run(state, problem.spd_q, s[one], a[one], paid, s_next[one], ended[one], gamma[one], known)
-        W = state.total_weight[0]
-        for j in range(w.size):
-            step = gamma[i] * problem.scales[j] * (problem.sides[j] - costs[pair, j] * mu_k)
-            new = min(max(w[j] - step, 0.0), problem.tops[j])
-            moves[j] += W * (new - w[j])
-            w[j] = new

@@ -115,7 +115,7 @@ class SPDQ(Choices):
         s, a, r, s_next, ended = rows
         gamma = self.step_size.steps(k, s.size)
         known = known_sums(state, problem, self.distribution, s, a)
-        _run(state, problem, unsigned(s), unsigned(a), r, unsigned(s_next), ended, gamma, known)
+        _run(state, problem, unsigned(s), unsigned(a), r, unsigned(s_next), ended, gamma, known, None)
 
     def solution(self, state: State, mdp: MDP) -> Solution:
         """The averaged iterates, in the user's units; the last ones where nothing has been averaged yet."""
@@ -157,10 +157,11 @@ class SPDQ(Choices):
 
 
 @kernel
-def _run(state, problem, s, a, r, s_next, ended, gamma, known):
+def _run(state, problem, s, a, r, s_next, ended, gamma, known, limits):
     """Take one step of Algorithm 1 per row, in place. The pair (s, a) is the place s |A| + a of a flat array.
 
-    Places are unsigned, see kernels.py.
+    Places are unsigned, see kernels.py. `limits` are those of safe.py, whose price is taken from the reward, and moves
+    with every step; or None, and then Numba compiles the kernel without them.
     """
     Q, V, lambda_, mu = state.Q.ravel(), state.V, state.lambda_.ravel(), state.mu.ravel()
     Q_moves, V_moves, lambda_moves = state.Q_moves.ravel(), state.V_moves, state.lambda_moves.ravel()
@@ -188,7 +189,11 @@ def _run(state, problem, s, a, r, s_next, ended, gamma, known):
         mu_k, Q_k, lambda_hat = mu[pair], Q[pair], lambda_[hat]
         Q_hat, V_hat = Q[hat], V[s_hat]
         V_next = problem.end_value if ended[i] else V[t]
-        reward = r[i] + problem.shift
+        reward = r[i]
+        if limits is not None:
+            for j in range(limits.prices.size):
+                reward -= limits.prices[j] * limits.costs[pair, j]
+        reward += problem.shift
         scale = size * np.int64(n)
 
         # line 5: the primal iterates (a pair or a state drawn twice takes both parts before it is projected)
@@ -224,6 +229,11 @@ def _run(state, problem, s, a, r, s_next, ended, gamma, known):
         mu_new = clip(mu_k + g * td_error, problem.ratio_bound)
         mu_mass[pair] += known[i] * (mu_k - mu_new) if known.size else w * mu_k
         mu[pair] = mu_new
+        if limits is not None:
+            for j in range(limits.prices.size):
+                step = g * limits.scales[j] * (limits.sides[j] - limits.costs[pair, j] * mu_k)
+                price = limits.prices[j]
+                _move(limits.prices, limits.moves, j, W, price, clip(price - step, limits.tops[j]))
         visits[pair] += 1
         k += 1
 
