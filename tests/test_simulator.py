@@ -328,3 +328,22 @@ def test_what_the_caller_does_afterwards_changes_nothing():
             array[0] = 1.0
     sim.state_distribution(0)[0] = 9.0  # a copy
     np.testing.assert_array_equal(sim.start, [0.4, 0.6])
+
+
+def test_costs_are_recorded_beside_the_rows():
+    sim = problems.garnet(5, 2, 3, seed=0)
+    rng = np.random.default_rng(0)
+    by_pair, by_transition = rng.random((5, 2)), rng.random((5, 2, 5))
+    log = sim.record(300, seed=4, costs={"fuel": by_pair, "noise": by_transition})
+    plain = sim.record(300, seed=4)
+    np.testing.assert_array_equal(log.next_state, plain.next_state)
+    for i in range(300):
+        s, a, t = log.state[i], log.action[i], log.next_state[i]
+        assert log.costs["fuel"][i] == by_pair[s, a]
+        assert log.costs["noise"][i] == by_transition[s, a, t]
+    assert log.cost_ranges["fuel"] == (by_pair.min(), by_pair.max())
+    assert log.cost_ranges_known == {"fuel", "noise"}
+    with pytest.raises(ModelError, match=r"the cost 'fuel' has shape \(5,\); it must be \(5, 2\), one per pair, or"):
+        sim.record(10, costs={"fuel": np.ones(5)})
+    with pytest.raises(ModelError, match="the cost 'fuel' is not finite everywhere"):
+        sim.record(10, costs={"fuel": np.full((5, 2), np.nan)})

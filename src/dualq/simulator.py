@@ -26,8 +26,10 @@ from __future__ import annotations
 
 import dataclasses
 import operator
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -159,8 +161,11 @@ class Simulator:
     def _start_cumulated(self) -> Array:
         return np.cumsum(self.start)
 
-    def record(self, steps: int, seed: int = 0) -> Log:
-        """A log of one walk, held in arrays: the same rows that a training run with the same seed sees."""
+    def record(self, steps: int, seed: int = 0, costs: Mapping[str, Any] | None = None) -> Log:
+        """A log of one walk, held in arrays: the same rows that a training run with the same seed sees.
+
+        costs   {name: (S, A) or (S, A, S)}: what each row costs, by its pair or by its transition; recorded beside it
+        """
         for name, number, least in (("steps", steps, 1), ("seed", seed, 0)):
             if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < least:
                 raise ModelError(f"{name} is {number!r}; it must be a whole number, at least {least}")
@@ -168,8 +173,18 @@ class Simulator:
         stream.fill(stream.init(seed), rows)
         mdp = self.mdp
         episode = np.cumsum(rows.ended) - rows.ended if self.ends.any() else None
-        source = f"simulated: {self.source}"
-        return Log.from_rows(rows, mdp.states, mdp.actions, mdp.reward_range, source=source, episode=episode)
+        paid = {name: _checked_cost(name, cost, mdp) for name, cost in (costs or {}).items()}
+        return Log(
+            *rows[:4],
+            mdp.states,
+            mdp.actions,
+            rows.ended,
+            reward_range=mdp.reward_range,
+            source=f"simulated: {self.source}",
+            episode=episode,
+            costs={name: cost[rows.s, rows.a, rows.s_next if cost.shape[2] > 1 else 0] for name, cost in paid.items()},
+            cost_ranges={name: (cost[mdp.available].min(), cost[mdp.available].max()) for name, cost in paid.items()},
+        )
 
     # ---- where the behaviour goes
 
@@ -263,6 +278,18 @@ class Simulator:
 
     def _flow_at(self, k: int) -> sp.csr_array:
         return sp.csr_array(self.chain(k).T)
+
+
+def _checked_cost(name: str, cost: Any, mdp: MDP) -> Array:
+    """A cost as (S, A, S), or (S, A, 1) where it does not depend on the next state."""
+    array = np.asarray(cost, dtype=float)
+    pairs = mdp.rewards.shape
+    if array.shape not in (pairs, (*pairs, mdp.num_states)):
+        right = f"{pairs}, one per pair, or {(*pairs, mdp.num_states)}, one per transition"
+        raise ModelError(f"the cost {name!r} has shape {array.shape}; it must be {right}")
+    if not np.isfinite(array[mdp.available]).all():
+        raise ModelError(f"the cost {name!r} is not finite everywhere; it must be")
+    return array.reshape(*pairs, -1)
 
 
 def _draw(cumulated: Array, rng: np.random.Generator) -> int:
