@@ -300,6 +300,69 @@ def test_randomise_in_one_state_closed_form():
     assert found.reached(found.primal_policy)["time in broken"] in (pytest.approx(0), pytest.approx(a / (2 + a)))
 
 
+def tijms(discount):
+    """The maintenance problem of Tijms, "A First Course in Stochastic Models" (2003), Example 6.1.1, Table 6.4.1.
+
+    Conditions 1 to 5 of a machine, and 6: the second day of a repair after a failure. Run (0), mend before it fails
+    (1), or, in 5 and 6, mend what has failed (2). Costs 7, 7, 5 in the conditions 2, 3, 4; 10 after a failure.
+    """
+    wear = [
+        [0.9, 0.1, 0.0, 0.0, 0.0],
+        [0.0, 0.8, 0.1, 0.05, 0.05],
+        [0.0, 0.0, 0.7, 0.1, 0.2],
+        [0.0, 0.0, 0.0, 0.5, 0.5],
+    ]
+    P, cost = np.zeros((6, 3, 6)), np.zeros((6, 3))
+    P[:4, 0, :5] = wear
+    P[1:4, 1, 0] = P[4, 2, 5] = P[5, 2, 0] = 1.0
+    cost[1:4, 1], cost[4, 2] = [7.0, 7.0, 5.0], 10.0
+    return MDP(P, -cost, discount, states=range(1, 7), available=P.any(axis=2))
+
+
+@pytest.mark.parametrize("method", ["lp", "mixtures", "pdhg"])
+def test_the_published_answer_of_a_maintenance_problem(method):
+    """At most .08 of all days in repair: cost, frequencies and the coin in condition 3 as the book prints them.
+
+    Page 257 of the book: average costs, the limit of discount 1; here it is 1 - 1e-7. All its digits are right.
+    """
+    mdp = tijms(1.0 - 1e-7)
+    repair = np.zeros(mdp.rewards.shape)
+    repair[:, 1:] = 1.0
+    start = np.eye(6)[0]
+    free = dualq.solve(mdp, start, limits=L.average(mdp, repair, "<=", 1.0, "repair"), method=method)
+    assert -(1 - mdp.discount) * free.objective == pytest.approx(0.4338, abs=5e-5)
+    assert free.dual_policy.matrix.argmax(axis=1).tolist() == [0, 0, 0, 1, 2, 2]
+
+    found = dualq.solve(mdp, start, limits=L.average(mdp, repair, "<=", 0.08, "repair"), method=method)
+    assert -(1 - mdp.discount) * found.objective == pytest.approx(0.4423, abs=5.1e-5)
+    printed = [[0.5943, 0, 0], [0.2971, 0, 0], [0.0286, 0.0211, 0], [0, 0.0177, 0], [0, 0, 0.0206], [0, 0, 0.0206]]
+    np.testing.assert_allclose((1 - mdp.discount) * found.occupancy, printed, atol=5.1e-5)
+    assert found.values["repair"] == pytest.approx(0.08, abs=1e-9)
+    assert found.dual_policy.probabilities(3)[0] == pytest.approx(0.575, abs=1e-3)
+
+
+@pytest.mark.parametrize("method", ["lp", "mixtures"])
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_no_more_random_states_than_limits(method, count):
+    """Beutler and Ross, "Optimal policies for controlled Markov chains with a constraint" (1985), for one; Ross,
+    "Randomized and past-dependent policies for Markov decision processes with multiple constraints" (1989), for more.
+    """
+    seen = 0
+    for seed in range(4):
+        mdp, rng, _ = garnet(seed, states=30)
+        start = some_start(rng, mdp.num_states)
+        costs = rng.random((count, *mdp.rewards.shape))
+        d = occupancy_of(mdp, dualq.solve(mdp).primal_policy, start)
+        wanted = [L.average(mdp, c, "<=", float(np.sum(c * d)) - 0.02, f"c{i}") for i, c in enumerate(costs)]
+        found = dualq.solve(mdp, start, limits=wanted, method=method)
+        visited = found.occupancy.sum(axis=1) > 1e-8
+        random = visited & (found.dual_policy.matrix.max(axis=1) < 1.0 - 1e-7)
+        binding = sum(price > 1e-9 for price in found.prices.values())
+        assert random.sum() <= binding
+        seen += int(random.sum())
+    assert seen >= 3 * count  # and mostly there are as many
+
+
 @pytest.mark.parametrize("bound", [0.4, 1.0, 2.5])
 def test_a_queue_has_a_threshold_with_one_random_state(bound):
     """Admission to a queue with a limit on its mean length: a threshold policy that is random in at most one state.

@@ -10,7 +10,8 @@ from strategies import mdps, weights_for
 import dualq
 from dualq import problems, training
 from dualq.algorithms import pdhg
-from dualq.algorithms.pdhg import PDHG, Units, solve_pdhg
+from dualq.algorithms.flows import Units, model_of
+from dualq.algorithms.pdhg import PDHG, solve_pdhg
 from dualq.errors import LogError, ModelError
 from dualq.logs.counts import Counts
 from dualq.mdp import MDP
@@ -86,12 +87,9 @@ def naive(mdp, eta, steps):
 
 def started(mdp, eta):
     """The kernel's model and its state before the first step."""
-    units, pairs = Units.of(mdp, eta), np.flatnonzero(mdp.available)
-    R = (mdp.rewards.ravel()[pairs] - units.centre) / units.value
-    ptr = np.append(mdp.indptr[pairs], mdp.indptr[-1])
-    counts = mdp.available.sum(axis=1)
-    model = pdhg._model(counts, ptr, mdp.indices, mdp.probabilities, R, units.eta, mdp.discount)
-    return model, pdhg._start(model, np.zeros(mdp.num_states), np.ones(pairs.size), 1.0), units
+    units = Units.of(mdp, eta)
+    model = model_of(mdp, units)
+    return model, pdhg._start(model, np.zeros(mdp.num_states), np.ones(model.R.size), 1.0), units
 
 
 @pytest.mark.parametrize("name", CASES)

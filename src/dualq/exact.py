@@ -4,7 +4,8 @@ Which method is fastest was measured (benchmarks/exact.py): dynamic programming 
 iteration where the model mixes fast and by Krylov policy iteration where it does not. The paper's linear program is
 there as an independent second opinion, and for its duals; PDHG for its bounds on eta'V*, and to go on from an answer.
 With limits on what may happen the program is the way on small models, and for every kind of limit; on large ones limits
-on averages are kept by mixtures of policies, each found by dynamic programming.
+on averages are kept by mixtures of policies, each found by dynamic programming; or, to any tolerance and with bounds,
+by PDHG with a multiplier per limit, which takes longer (benchmarks/safe.py).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from dualq.algorithms.dynamic import Result, krylov_policy_iteration, modified_policy_iteration, solve_dynamic
 from dualq.algorithms.mixtures import solve_mixtures
 from dualq.algorithms.pdhg import TOLERANCE, solve_pdhg
+from dualq.algorithms.priced import solve_priced
 from dualq.errors import ModelError
 from dualq.limits import Limit, as_limits
 from dualq.mdp import MDP
@@ -57,20 +59,21 @@ def solve(
                   `solution.error_bound` says what was proven; a warning, where that is not what was asked for.
     limits        what the policy must keep (dualq.limits), one or several; weights are then where the process starts,
                   and may have zeros. The answer is a LimitedSolution with the price of each limit: its dual_policy
-                  keeps them, its Q and V are of the reward in which they are paid for. method is then "lp" or
-                  "mixtures" (large models, limits on averages); by size, if not given
+                  keeps them, its Q and V are of the reward in which they are paid for. method is then "lp",
+                  "mixtures" or "pdhg" (both: large models, limits on averages); by size one of the first two, if not
+                  given. For "pdhg" the tolerance is again the gap between the bounds, relative
 
     Q, V and both policies come in the user's units. Q, occupancy and ratio are computed when they are first read.
     """
     if not isinstance(mdp, MDP):
         advice = "; give its .mdp" if hasattr(mdp, "mdp") else ""
         raise ModelError(f"solve takes an MDP, not a {type(mdp).__name__}{advice}")
+    if tolerance is not None and not (isinstance(tolerance, int | float) and tolerance > 0.0):
+        raise ModelError(f"tolerance is {tolerance!r}; it must be a positive number")
     if limits is not None:
         return _limited(mdp, limits, weights, method, distribution, tolerance)
     if method is not None and method not in METHODS:
         raise ModelError(f"no method {method!r}; there are {', '.join(METHODS)}")
-    if tolerance is not None and not (isinstance(tolerance, int | float) and tolerance > 0.0):
-        raise ModelError(f"tolerance is {tolerance!r}; it must be a positive number")
     method = "dynamic" if method is None else method
     if method == "lp":
         return solve_lp(mdp, weights, distribution)
@@ -96,9 +99,15 @@ def solve(
 def _limited(
     mdp: MDP, limits: Any, weights: Any, method: str | None, distribution: Any, tolerance: Any
 ) -> LimitedSolution:
-    if method not in (None, *LIMITED) or tolerance is not None:
-        raise ModelError(f"with limits the method is one of {', '.join(LIMITED)}, to the precision that they reach")
+    if method not in (None, *LIMITED, "pdhg"):
+        raise ModelError(f"with limits the method is one of {', '.join(LIMITED)}, pdhg; not {method!r}")
     found = as_limits(limits)
+    if method == "pdhg":
+        return solve_priced(
+            mdp, found, weights, TOLERANCE if tolerance is None else tolerance, distribution=distribution
+        )
+    if tolerance is not None:
+        raise ModelError("with limits a tolerance is for the method pdhg; the others go as far as they can")
     if method is None:
         averages = all(isinstance(limit, Limit) for limit in found.values())
         method = "mixtures" if averages and mdp.available.sum() > SMALL else "lp"

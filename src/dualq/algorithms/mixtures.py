@@ -30,7 +30,7 @@ Cost      a model without limits and one policy's occupancy per step. Seconds of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,8 +41,8 @@ from dualq.errors import DualqError, ModelError
 from dualq.limits import Limit, as_limits
 from dualq.mdp import MDP
 from dualq.policy import Policy
-from dualq.saddle.constrained import KEPT, UNVISITED, LimitedSolution, checked_limits, priced, solve_limited
-from dualq.saddle.programs import Program, solve_program
+from dualq.saddle.constrained import KEPT, UNVISITED, LimitedSolution, _solved, checked_limits, priced, solve_limited
+from dualq.saddle.programs import Program
 
 Array = np.ndarray
 
@@ -69,14 +69,14 @@ def solve_mixtures(mdp: MDP, limits: Any, weights: Any = None, distribution: Any
             )
     averages = {name: limit for name, limit in found.items() if isinstance(limit, Limit)}
     eta, nu = checked_limits(mdp, averages, weights)
-    problem = _Pricing(mdp, nu, averages)
+    problem = Pricing(mdp, nu, averages)
     columns = [problem.column(np.zeros(len(averages)), reward=True)[0]]
     if not problem.feasible(columns):
         return solve_limited(mdp, averages, eta, distribution)  # says why, or knows better
     span = float(np.ptp(mdp.rewards[mdp.available])) or 1.0
     upper = np.inf
     for _ in range(MAX_STEPS):
-        x, w, lower = _master(columns)
+        x, w, lower = best_mixture(columns)
         column, result = problem.column(w, reward=True)
         bound = (1.0 - mdp.discount) * (nu @ result.V + result.error_bound) + w @ problem.bounds
         upper = min(upper, float(bound))
@@ -86,7 +86,7 @@ def solve_mixtures(mdp: MDP, limits: Any, weights: Any = None, distribution: Any
     raise DualqError(f"not solved by {MAX_STEPS} policies; use method='lp'")
 
 
-class _Pricing:
+class Pricing:
     """The model without limits, for any prices."""
 
     def __init__(self, mdp: MDP, nu: Array, limits: Mapping[str, Limit]):
@@ -134,7 +134,7 @@ class _Pricing:
     def inside(columns: list[Column]) -> bool:
         """Whether the master itself has a solution, dust aside."""
         try:
-            _master(columns)
+            best_mixture(columns)
         except DualqError:
             return False
         return True
@@ -176,12 +176,15 @@ class _Pricing:
         )
 
 
-def _master(columns: list[Column]) -> tuple[Array, Array, float]:
-    """(x, w, optimum): the best mixture of these policies that keeps the limits, and the limits' prices."""
+def best_mixture(columns: Sequence[Any]) -> tuple[Array, Array, float]:
+    """(x, w, optimum): the best mixture of these policies that keeps the limits, and the limits' prices.
+
+    Of each policy it reads `reward` and `excess`.
+    """
     excess = np.array([column.excess for column in columns]).T
     reward = np.array([column.reward for column in columns])
     middle = 0.5 * float(reward.min() + reward.max())
-    blocks = solve_program(_mixture(excess, reward - middle, minimise=False), "simplex").blocks
+    blocks = _solved(_mixture(excess, reward - middle, minimise=False), "simplex").blocks
     x = np.maximum(blocks["x"], 0.0)
     x /= x.sum()
     return x, np.maximum(blocks["w"], 0.0), float(x @ reward)
@@ -192,7 +195,7 @@ def _phase_one(columns: list[Column], spans: Array) -> tuple[float, Array]:
     excess = np.hstack([np.array([column.excess for column in columns]).T, -np.diag(spans)])
     objective = np.concatenate([np.zeros(len(columns)), np.ones(spans.size)])
     program = _mixture(excess, objective, minimise=True, extra=spans.size)
-    answer = solve_program(program, "simplex")
+    answer = _solved(program, "simplex")
     return max(answer.objective, 0.0), np.maximum(-answer.blocks["w"], 0.0)
 
 

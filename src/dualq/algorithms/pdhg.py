@@ -65,8 +65,22 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
+from dualq.algorithms.flows import (
+    Evaluated,
+    Model,
+    Target,
+    Units,
+    evaluated,
+    feasible_values,
+    gradient_of,
+    model_of,
+    packed,
+    project_mass,
+    proven_bound,
+    residual_of,
+    small_enough,
+)
 from dualq.chains import solve_chain
 from dualq.errors import LogError, ModelError
 from dualq.kernels import kernel, unsigned
@@ -81,35 +95,6 @@ MAX_ITERATIONS = 200_000
 POLISH_EVERY = 20  # steps
 SUFFICIENT, NECESSARY, LONGEST = 0.2, 0.8, 0.36  # the restart rule's numbers, as in PDLP (Applegate et al., 2021)
 NO_MOVE = 1e-10  # of a variable, relative to how large it can be
-NEWTON = 100  # passes of a projection; two or three are usual
-LEAST_VALUE = 1e-3  # part of B (max R - min R)
-
-
-class Model(NamedTuple):
-    """The saddle problem: the pairs that exist, state by state, in the kernel's units; read-only."""
-
-    first: Array  # (S + 1,) where each state's pairs begin
-    ptr: Array  # (pairs + 1,) where each pair's successors begin
-    idx: Array  # (nonzeros,) successors
-    P: Array  # (nonzeros,) probabilities
-    R: Array  # (pairs,)
-    eta: Array  # (S,)
-    tau: Array  # (S,)
-    sigma: Array  # (pairs,)
-    alpha: float
-    mass: float  # B
-    unit: float  # rounding of a row's residual, and of a sum over all rows, relative to the size of their terms
-
-    def residual(self, V: Array) -> Array:
-        """R - K V."""
-        r, d = np.empty(self.R.size), np.empty(self.eta.size)
-        _residual(self, V, r, d)
-        return r
-
-    def transitions(self, pairs: Array) -> sp.csr_array:
-        """The rows of P at these pairs."""
-        arrays = self.P, self.idx.view(f"i{self.idx.itemsize}"), self.ptr.view(f"i{self.ptr.itemsize}")
-        return sp.csr_array(arrays, shape=(self.R.size, self.eta.size))[pairs]
 
 
 class Point(NamedTuple):
@@ -139,15 +124,6 @@ class Work(NamedTuple):
     last_gap: Array  # (1,) one step ago
 
 
-class Target(NamedTuple):
-    """The gap at which to stop, in the kernel's units."""
-
-    tolerance: float
-    zero: float  # how much larger eta'V is in the user's units
-    worst: float  # eta'V of the worst reward for ever
-    least: float  # size of eta'V below which the gap is not measured relative to it
-
-
 NEVER = Target(0.0, 0.0, 0.0, 0.0)
 
 
@@ -171,20 +147,16 @@ def solve_pdhg(
     distribution  M (S, A), how often each pair is seen; ratio is then occupancy / M
     polish_every  steps between two polishes; None for PDHG alone
     """
-    units = Units.of(mdp, weights)
+    units = Units.of(mdp, mdp.checked_weights(weights))
     pairs = np.flatnonzero(mdp.available)
-    ptr = np.append(mdp.indptr[pairs], mdp.indptr[-1])
-    counts = mdp.available.sum(axis=1)
-    R = (mdp.rewards.ravel()[pairs] - units.centre) / units.value
-    model = _model(counts, ptr, mdp.indices, mdp.probabilities, R, units.eta, mdp.discount)
+    model = model_of(mdp, units)
     V, lambda_ = np.zeros(mdp.num_states), np.full(pairs.size, 1.0)
     if warm_start is not None:
         if warm_start.Q.shape != mdp.rewards.shape:
             raise ModelError(f"the warm start is for {warm_start.Q.shape}; the model has {mdp.rewards.shape}")
         V, lambda_ = (warm_start.V - units.shift) / units.value, np.maximum(warm_start.occupancy.ravel()[pairs], 0.0)
     work = _start(model, V, lambda_, 1.0)
-    least = LEAST_VALUE * model.mass * float(np.ptp(model.R))
-    target = Target(tolerance, units.shift / units.value, model.mass * float(model.R.min()), least)
+    target = Target.of(model, units, tolerance)
     every = max_iterations if polish_every is None else polish_every
     last = None
     while work.total[0] < max_iterations and not _is_done(work, target):
@@ -194,7 +166,7 @@ def solve_pdhg(
     if not _is_done(work, target):
         gap = units.value * units.weight * (work.upper[0] - work.lower[0])
         warnings.warn(f"the gap is {gap:.1e} after {work.total[0]:,} steps, not yet what was asked for", stacklevel=3)
-    V, q = _answer(model, work.step.V)
+    V, q = feasible_values(model, work.step.V)
     Q, occupancy = np.full(mdp.rewards.size, -np.inf), np.zeros(mdp.rewards.size)
     Q[pairs], occupancy[pairs] = units.value * q + units.shift, units.weight * work.step.lambda_
     return Solution(
@@ -204,46 +176,11 @@ def solve_pdhg(
         occupancy=occupancy.reshape(mdp.rewards.shape),
         weights=weights,
         distribution=distribution,
-        error_bound=units.value * _error_bound(model, V),
+        error_bound=units.value * proven_bound(model, V),
         bounds=units.total(work.lower[0], work.upper[0]),
         method="PDHG",
         iterations=int(work.total[0]),
     )
-
-
-class Units(NamedTuple):
-    """Between the user's units and the kernel's: rewards in [-1, 1], weights that sum to one."""
-
-    centre: float  # of the rewards
-    value: float  # half the range of the rewards: one unit of R and V
-    shift: float  # centre / (1 - alpha)
-    weight: float  # ||eta||_1: one unit of eta and lambda
-    eta: Array  # (S,) in the kernel's units
-
-    @classmethod
-    def of(cls, mdp: MDP, weights: Any) -> Units:
-        """The units of a model: its range of rewards, its weights."""
-        eta = mdp.checked_weights(weights)
-        low, high = mdp.reward_range
-        centre = 0.5 * low + 0.5 * high
-        return cls(centre, 0.5 * (high - low) or 1.0, centre / (1.0 - mdp.discount), eta.sum(), eta / eta.sum())
-
-    def total(self, lower: float, upper: float) -> tuple[float, float]:
-        """Bounds on eta'V* in the user's units."""
-        low, high = (self.weight * (self.value * float(bound) + self.shift) for bound in (lower, upper))
-        return float(low), float(high)
-
-
-def _model(counts: Array, ptr: Array, indices: Array, P: Array, R: Array, eta: Array, alpha: float) -> Model:
-    """The saddle problem, with its preconditioner."""
-    first = np.concatenate([[0], np.cumsum(counts)])
-    idx = unsigned(np.ascontiguousarray(indices))
-    ptr = unsigned(np.ascontiguousarray(ptr, indices.dtype))
-    tau, sigma = np.empty(eta.size), np.empty(R.size)
-    _precondition(first, ptr, idx, P, alpha, tau, sigma)
-    # the worst case of a row, the usual one of n terms, sqrt n
-    unit = 0.5 * np.finfo(float).eps * (int(np.diff(ptr).max()) + 4 + np.sqrt(R.size))
-    return Model(first, ptr, idx, P, R, eta, tau, sigma, alpha, float(eta.sum()) / (1.0 - alpha), unit)
 
 
 def _start(model: Model, V: Array, lambda_: Array, omega: float) -> Work:
@@ -274,28 +211,20 @@ def _start(model: Model, V: Array, lambda_: Array, omega: float) -> Work:
 
 def _point(model: Model, V: Array, lambda_: Array) -> Point:
     r, d, g = np.empty(model.R.size), np.empty(V.size), np.empty(V.size)
-    _residual(model, V, r, d)
-    _gradient(model, lambda_, g)
+    residual_of(model, V, r, d)
+    gradient_of(model, lambda_, g)
     return Point(V, lambda_, r, g)
 
 
 def _is_done(work: Work, target: Target) -> bool:
-    return bool(_small_enough(work.lower[0], work.upper[0], target))
-
-
-class Evaluated(NamedTuple):
-    """A policy and its exact values."""
-
-    chosen: Array  # (S,) its pairs
-    V: Array  # (S,)
-    value: float  # eta'V
+    return bool(small_enough(work.lower[0], work.upper[0], target))
 
 
 def _polish(work: Work, model: Model, last: Evaluated | None) -> Evaluated:
     """Restart from a policy's values and occupancy if their gap is smaller; the policy, no worse than the last one."""
-    found = _evaluated(model, work.step.r, last)
+    found = evaluated(model, work.step.r, last)
     if last is not None:
-        found = _evaluated(model, model.residual(np.maximum(found.V, last.V)), found)
+        found = evaluated(model, model.residual(np.maximum(found.V, last.V)), found)
     V = found.V
     trial = work._replace(  # its occupancy's lower bound is known before it: g = 0 and lambda'R = eta'V
         step=Point(V, np.zeros(model.R.size), model.residual(V), np.zeros(V.size)),
@@ -312,106 +241,6 @@ def _polish(work: Work, model: Model, last: Evaluated | None) -> Evaluated:
         _bound(work, model)
         _restart(work, model)
     return found
-
-
-def _evaluated(model: Model, r: Array, last: Evaluated | None) -> Evaluated:
-    """The policy that takes the largest r in each state."""
-    chosen = np.empty(model.eta.size, np.int64)
-    _greedy(model.first, r, chosen)
-    if last is not None and np.array_equal(chosen, last.chosen):
-        return last
-    V = solve_chain(model.transitions(chosen), model.alpha, model.R[chosen])
-    return Evaluated(chosen, V, float(model.eta @ V))
-
-
-def _answer(model: Model, V: Array) -> tuple[Array, Array]:
-    """V = max_a Q, and Q = R + alpha P (V + c) per pair, c = max (R - K V) / (1 - alpha)."""
-    r = model.residual(V)
-    q = r + np.repeat(V, np.diff(model.first)) + model.alpha * (r.max() / (1.0 - model.alpha))
-    return np.maximum.reduceat(q, model.first[:-1]), q
-
-
-def _error_bound(model: Model, V: Array) -> float:
-    """|V - V*| <= max |T V - V| / (1 - alpha), rounding included."""
-    residual = np.abs(np.maximum.reduceat(model.residual(V), model.first[:-1])).max()
-    size = np.abs(model.R).max() + 2.0 * np.abs(V).max()
-    return float((residual + model.unit * size) / (1.0 - model.alpha))
-
-
-@kernel
-def _precondition(first, ptr, idx, P, alpha, tau, sigma):
-    """tau and sigma: one over the sums of |K| along columns and rows. A successor may be listed twice."""
-    tau[:] = 0.0
-    for s in range(tau.size):
-        for i in range(first[s], first[s + 1]):
-            stay, total = 0.0, 0.0
-            for j in range(ptr[i], ptr[i + 1]):
-                total += P[j]
-                if idx[j] == s:
-                    stay += P[j]
-                else:
-                    tau[idx[j]] += alpha * P[j]
-            tau[s] += 1.0 - alpha * stay
-            sigma[i] = 1.0 / (1.0 - alpha * stay + alpha * (total - stay))
-    for s in range(tau.size):
-        tau[s] = 1.0 / tau[s]
-
-
-@kernel
-def _residual(model, V, r, d):
-    """r = R - K V, d its maximum in each state."""
-    first, ptr, idx, P, R, alpha = model.first, model.ptr, model.idx, model.P, model.R, model.alpha
-    for s in range(V.size):
-        best = -np.inf
-        for i in range(first[s], first[s + 1]):
-            flow = 0.0
-            for j in range(ptr[i], ptr[i + 1]):
-                flow += P[j] * V[idx[j]]
-            r[i] = R[i] + alpha * flow - V[s]
-            best = max(best, r[i])
-        d[s] = best
-
-
-@kernel
-def _gradient(model, lambda_, g):
-    """g = eta - K'lambda."""
-    first, ptr, idx, P, alpha = model.first, model.ptr, model.idx, model.P, model.alpha
-    g[:] = model.eta
-    for s in range(g.size):
-        for i in range(first[s], first[s + 1]):
-            x = lambda_[i]
-            if x != 0.0:
-                g[s] -= x
-                for j in range(ptr[i], ptr[i + 1]):
-                    g[idx[j]] += alpha * P[j] * x
-
-
-@kernel
-def _project(x, sigma, mass, nu):
-    """x onto { x >= 0, sum x = mass } in the norm |x|_{1/sigma}, in place: x_i <- max(x_i - sigma_i nu, 0); nu.
-
-    Newton on sum_i max(x_i - sigma_i nu, 0) = mass, convex in nu, from the last nu. The entries above zero are those
-    with x_i / sigma_i > nu, so equal numbers of them are equal sets, and then nu is exact.
-    """
-    count = -1
-    for _ in range(NEWTON):
-        total, weight, kept = 0.0, 0.0, 0
-        for i in range(x.size):
-            keep = x[i] > sigma[i] * nu
-            total += x[i] if keep else 0.0
-            weight += sigma[i] if keep else 0.0
-            kept += keep
-        if kept == 0:  # too far to the right: a nu at which one entry alone has the mass is on the left
-            nu = -np.inf
-            for i in range(x.size):
-                nu = max(nu, (x[i] - mass) / sigma[i])
-            continue
-        if kept == count:
-            break
-        nu, count = (total - mass) / weight, kept
-    for i in range(x.size):
-        x[i] = max(x[i] - sigma[i] * nu, 0.0)
-    return nu
 
 
 @kernel
@@ -451,13 +280,6 @@ def _bound(work, model):
 
 
 @kernel
-def _small_enough(lower, upper, target):
-    """Whether the gap is within the tolerance."""
-    size = min(max(abs(lower + target.zero), abs(upper + target.zero)), upper - target.worst)
-    return upper - lower <= target.tolerance * max(size, target.least)
-
-
-@kernel
 def _restart(work, model):
     """Anchor the iteration at `step`, and weigh primal against dual by how far each moved."""
     V, lambda_, r, g = work.step
@@ -490,16 +312,16 @@ def _iterate(work, model, count, target):
         omega = work.omega[0]
         for s in range(V.size):
             V_step[s] = V[s] - omega * tau[s] * g[s]
-        _residual(model, V_step, r_step, d)
+        residual_of(model, V_step, r_step, d)
         for i in range(r.size):
             lambda_step[i] = lambda_[i] + sigma[i] / omega * (2.0 * r_step[i] - r[i])
-        work.nu[0] = _project(lambda_step, sigma, model.mass, work.nu[0])
-        _gradient(model, lambda_step, g_step)
+        work.nu[0] = project_mass(lambda_step, sigma, model.mass, work.nu[0])
+        gradient_of(model, lambda_step, g_step)
         work.total[0] += 1
         work.since[0] += 1
         _bound(work, model)
         gap = work.upper[0] - work.lower[0]
-        if _small_enough(work.lower[0], work.upper[0], target):
+        if small_enough(work.lower[0], work.upper[0], target):
             break
 
         falling, k = gap < work.last_gap[0], work.since[0]
@@ -518,16 +340,6 @@ def _iterate(work, model, count, target):
         for i in range(r.size):
             lambda_[i] = w * (2.0 * lambda_step[i] - lambda_[i]) + (1.0 - w) * work.anchor.lambda_[i]
             r[i] = w * (2.0 * r_step[i] - r[i]) + (1.0 - w) * work.anchor.r[i]
-
-
-@kernel
-def _greedy(first, r, chosen):
-    """The pair with the largest r in each state; among equals the first."""
-    for s in range(chosen.size):
-        chosen[s] = first[s]
-        for i in range(first[s], first[s + 1]):
-            if r[i] > r[chosen[s]]:
-                chosen[s] = i
 
 
 # ---- counts that grow
@@ -580,7 +392,7 @@ class PDHG:
     def problem(self, mdp: MDP, zeta: float = 1.0) -> Problem:
         """The shape of the model. `mdp` need only know which successors can occur, rewards' range and discount."""
         indptr = np.append(mdp.indptr, np.repeat(mdp.indptr[-1:], mdp.num_actions))
-        return Problem(indptr, mdp.indices, Units.of(mdp, self.weights), mdp.discount)
+        return Problem(indptr, mdp.indices, Units.of(mdp, mdp.checked_weights(self.weights)), mdp.discount)
 
     def init(self, mdp: MDP, seed: int, zeta: float) -> State:
         """The state before the first row."""
@@ -616,7 +428,7 @@ class PDHG:
         V, lambda_ = state.V[: model.eta.size], state.lambda_.ravel()
         state.V[-1] = -problem.units.shift / problem.units.value  # 0 in the user's units
         work = _start(model, V, lambda_[pairs], float(state.omega[0]))
-        before = _evaluated(model, work.step.r, None)
+        before = evaluated(model, work.step.r, None)
         _iterate(work, model, self.iterations, NEVER)
         _polish(work, model, before)
         V[:], lambda_[:] = work.step.V, 0.0
@@ -634,7 +446,7 @@ class PDHG:
         V, Q = state.V[:-1], np.zeros(state.lambda_.shape)
         if state.k[0]:
             model, pairs = _empirical(state, problem)
-            V, Q.ravel()[pairs] = _answer(model, state.V[: model.eta.size])
+            V, Q.ravel()[pairs] = feasible_values(model, state.V[: model.eta.size])
         V, Q = units.value * V[: mdp.num_states] + units.shift, units.value * Q[:-1] + units.shift
         Q = np.where(visits > 0, Q, mdp.reward_range[0] + mdp.discount * V.min())
         Q = np.where(visits.any(axis=1, keepdims=True), Q, V[:, None])
@@ -681,7 +493,7 @@ def _empirical(state: State, problem: Problem) -> tuple[Model, Array]:
     P = (times / total[row])[order]
     R = ((state.reward_sum.ravel() / total)[pairs] - units.centre) / units.value
     eta = np.append(units.eta, 0.0)[:S]
-    return _model(seen.sum(axis=1), ptr, column[order], P, R, eta, problem.alpha), pairs
+    return packed(seen.sum(axis=1), ptr, column[order], P, R, eta, problem.alpha), pairs
 
 
 @kernel
