@@ -223,10 +223,8 @@ def verdict(broken, policies):
     """The share that broke a limit with its bound, and whether that is compatible with delta."""
     most = int(binom.isf(ALARM, policies, DELTA))
     high = beta.ppf(0.95, broken + 1, policies - broken) if broken < policies else 1.0
-    return (
-        f"{broken} ({broken / policies:.1%}; at most {high:.1%})",
-        f"{most}: {'kept' if broken <= most else 'BROKEN'}",
-    )
+    told = "too few to tell" if most >= policies else f"{most}: {'kept' if broken <= most else 'BROKEN'}"
+    return f"{broken} ({broken / policies:.1%}; at most {high:.1%})", told
 
 
 def ratio(values, best):
