@@ -17,8 +17,8 @@ Not kept  If no member of a family has its ceilings under the limits, the limits
           * the largest u is taken for which estimate + q standard errors are under b in the plain family (q the
             quantile of the normal distribution, each limit its share): estimated to be kept, not proven; and
           * where there is none such, the lowest estimate that can be had.
-None      without the margin u = 0 in the plain family: the estimate is at the limit where that binds, and half of the
-          time the truth is beyond it.
+None      without the margin u = 0 in the plain family: on the log's frequencies the cost is at the limit where that
+          binds, and half of the time, or more, the truth is beyond it.
 
 Limits on the chance of actions in each state hold by themselves, whatever the process. A distance from another policy
 is one between occupancies on the careful model; it is kept there, and nothing is promised of the true process.
@@ -72,7 +72,7 @@ class Kept:
     high: float | None
     price: float  # what one unit of the bound is worth, in reward per step
     kept: bool  # promised: the ceiling (for >= the floor) is within the bound, or it holds by itself
-    basis: str  # "proven"; "exact": by itself; "model": on the log's model; "estimated", "missed": not kept for sure
+    basis: str  # "proven"; "exact": by itself; "model", "frequencies": on the log's model; "estimated"; "missed"
     solved_for: float  # the bound that the program was given
     greedy: float  # what argmax Q reaches, as estimated
     free: float  # what the best policy without limits reaches, as estimated
@@ -335,13 +335,20 @@ class Search:
         """Whether every estimate is within its limit by its quantile of standard errors."""
         return self.within(policy, float(ndtri(1.0 - self.delta)))
 
-    def within(self, policy: Policy, errors: float = 0.0) -> bool:
+    def within(self, policy: Policy, errors: float) -> bool:
         """Whether every estimate is within its limit by so many standard errors."""
         for one in self.bounded:
             found, limit = self.estimates.of(one, policy), one.limit
             if limit.sign * (found.value - limit.bound) + errors * found.error > 1e-9 * one.span:
                 return False
         return True
+
+    def claimed(self, policy: Policy) -> bool:
+        """Whether every cost is within its limit on the log's own frequencies."""
+        return all(
+            one.limit.sign * (self.estimates.claimed(one, policy).value - one.limit.bound) <= 1e-9 * one.span
+            for one in self.bounded
+        )
 
     def says_something(self, policy: Policy) -> bool:
         """Whether every proven end comes at least half of the way from the worst possible to the limit."""
@@ -375,10 +382,10 @@ class Search:
         return self.plain.tightest[1], "lowest estimate"
 
     def unmargined(self) -> tuple[LimitedSolution, str]:
-        """The limits as they are, with the costs as estimated."""
+        """The limits as they are, with the costs as the log has them."""
         if not self.bounded:
             return self._alone(), "none"
-        solution = self.plain.largest(self.estimates.careful.policy, self.within)
+        solution = self.plain.largest(self.estimates.careful.policy, self.claimed)
         return (self.plain.tightest[1], "lowest estimate") if solution is None else (solution, "none")
 
     def _alone(self) -> LimitedSolution:
@@ -401,6 +408,8 @@ class Search:
             low, high = self.interval(one, policy)
             kept = limit.sign * self.end(one, policy) <= limit.sign * limit.bound + 1e-12
             basis = "proven" if kept else "estimated" if reached else "missed"
+            if not kept and not more and self.claimed(policy):
+                basis = "frequencies"
             if not kept and more:
                 proven = self.proven[one.name]
                 needed = proven.rows_needed(-limit.sign * limit.bound / one.scale)
@@ -474,8 +483,8 @@ HOW = {
     "policy is the best whose estimates are within the limits by a margin of their standard errors.",
     "lowest estimate": "Not even the estimates are within the limits, so they are not promised: this policy has the "
     "lowest that were found.",
-    "none": "The limits are kept on the estimates alone, with no margin, so they are not promised: the truth may well "
-    "be beyond them.",
+    "none": "The limits are kept on the log's frequencies alone, with no margin, so they are not promised: the truth "
+    "may well be beyond them.",
     "none, but proven": "No margin was asked for; the ceilings, as proven, are within the limits all the same.",
     "by themselves": "These limits need no estimate.",
 }

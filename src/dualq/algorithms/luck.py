@@ -9,6 +9,7 @@ Kept      `claimed` is the policy's value in the pooled model. It was chosen for
           which is possible before. This is so with half of the rows; with all of them it is 2 kept / (1 + kept), the
           reliability of a test of twice the length (Spearman; Brown; 1910). Mean and deviation of that, and then
               expected = logged + kept (claimed - logged)
+          Costs of a policy that was chosen for what it earns are lucky too, and dealt with alike (costs.py).
 Error     of a value in the log's own model, pairs apart, with the values V of that policy and its occupancy: the
           squares of three parts are added.
             rows     sum_{s,a} occupancy(s,a)^2 sigma^2(s,a) / n(s,a);  sigma^2 as in `pooling`, and beside the squares
@@ -28,7 +29,7 @@ The start is taken as given. An estimate with its standard error is no floor: th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -102,16 +103,22 @@ def _reward_spread(rows: Rows) -> float:
 
 def part_kept(counts: Counts, discount: float, start: Array, learn: Learn) -> Estimate:
     """The part of a promised gain over the log that is there in rows which had no say in the choice."""
+    dealt = halves(counts, np.random.default_rng(0))
+    if min(half.total for half in dealt) == 0:
+        return kept_of([])
+    one, other = (Rows.of(half, discount) for half in dealt)
+    there, back = _asked(one, other, start, learn), _asked(other, one, start, learn)
+    found, promised, variance = np.add(there, back).tolist()
+    return kept_of([(found, max(promised, 0.0), variance)])
+
+
+def kept_of(asked: Sequence[tuple[float, float, float]]) -> Estimate:
+    """`kept`, with all rows, from what one half found, what the other had promised, and the variance of the first."""
     parts = np.linspace(0.0, 1.0, 101)
     fits = np.zeros(parts.size)
-    dealt = halves(counts, np.random.default_rng(0))
-    if min(half.total for half in dealt) > 0:
-        one, other = (Rows.of(half, discount) for half in dealt)
-        there, back = _asked(one, other, start, learn), _asked(other, one, start, learn)
-        found, promised, variance = np.add(there, back).tolist()
-        if promised > 0.0:
-            error = max(np.sqrt(variance) / promised, 1e-4)
-            fits = -0.5 * ((found / promised - parts) / error) ** 2
+    for found, promised, variance in asked:
+        if promised != 0.0:
+            fits -= 0.5 * (found - parts * promised) ** 2 / max(variance, (1e-4 * promised) ** 2)
     chances = np.exp(fits - fits.max())
     chances /= chances.sum()
     full = 2.0 * parts / (1.0 + parts)
@@ -167,9 +174,10 @@ def halves(counts: Counts, rng: np.random.Generator) -> tuple[Counts, Counts]:
 
 
 def _dealt(counts: Counts, n: Array, reward_sum: Array, squares: Array) -> Counts:
-    """Counts with n rows of each entry; costs are left out."""
+    """Counts with n rows of each entry, which cost what its rows do on average."""
     some = n > 0
     n, reward_sum = n[some], reward_sum[some]
+    share = n / counts.n[some]
     return replace(
         counts,
         s=counts.s[some],
@@ -179,6 +187,6 @@ def _dealt(counts: Counts, n: Array, reward_sum: Array, squares: Array) -> Count
         n=n,
         reward_sum=reward_sum,
         reward_square_sum=squares[some] + reward_sum**2 / n,
-        cost_sums={},
-        cost_square_sums={},
+        cost_sums={cost: share * sums[some] for cost, sums in counts.cost_sums.items()},
+        cost_square_sums={cost: share * sums[some] for cost, sums in counts.cost_square_sums.items()},
     )

@@ -106,6 +106,7 @@ BASES = {
     "proven": "promised",
     "exact": "kept in every state, whatever the process",
     "model": "kept on the log's own model",
+    "frequencies": "kept on the log's frequencies, not proven",
     "estimated": "estimated to be kept, not proven",
     "missed": "not kept, not even by estimate",
 }
