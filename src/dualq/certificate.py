@@ -24,7 +24,7 @@ from dualq.errors import ModelError
 from dualq.exact import solve
 from dualq.logs.counts import Counts
 from dualq.policy import Policy
-from dualq.proof.evidence import evidence_of, merged_counts, paying_counts, scaled_counts, value_range_of
+from dualq.proof.evidence import evidence_of, merged_counts, paying_counts, scaled_counts, turned_counts, value_range_of
 from dualq.proof.floors import (
     ROUNDS,
     Bound,
@@ -151,14 +151,20 @@ def cost_bounds(
     discount: float,
     start: Any,
     confidence: float = 0.95,
+    sense: str = "<=",
 ) -> tuple[float, float]:
     """(low, high) of what a policy costs a step on average: (1 - discount) times the discounted total, from the start.
+
+    sense   which end is to be close: the high one for "<=", the low one for ">="
 
     A cost is a reward with a range of its own; the policy may be chosen from the same log. Several intervals, or an
     interval and a certificate, hold together with the sum of what each leaves open: give each its part.
     """
     blocks = [counts] if isinstance(counts, Counts) else list(counts)
-    blocks = [paying_counts(block, cost) for block in blocks]
+    if sense not in ("<=", ">="):
+        raise ModelError(f"sense is {sense!r}; it must be '<=' or '>='")
+    sign = -1.0 if sense == "<=" else 1.0  # a reward is close to its floor: the references are those of the best policy
+    blocks = [turned_counts(paying_counts(block, cost), sign) for block in blocks]
     merged = merged_counts(blocks)
     check_numbers(confidence, discount)
     pi, eta = _checked_policy(policy, merged), _checked_start(start, merged)
@@ -168,8 +174,8 @@ def cost_bounds(
     f = plug_in_value(models["behaviour"], pi, 0.5 * (low + high))
     floors = [floor_of(m, f, low, everything, pi, 1.0).value for m in models.values()]
     ceilings = [-floor_of(m, -f, -high, everything, pi, -1.0).value for m in models.values()]
-    floor, ceiling = np.max(floors, axis=0), np.min(ceilings, axis=0)
-    return (1.0 - discount) * float(eta @ floor), (1.0 - discount) * float(eta @ ceiling)
+    ends = sorted(sign * float(eta @ end) for end in (np.max(floors, axis=0), np.min(ceilings, axis=0)))
+    return (1.0 - discount) * ends[0], (1.0 - discount) * ends[1]
 
 
 def _rows_needed(found: Certificate, blocks: Sequence[Counts], ask: Question) -> int | None:
@@ -329,7 +335,8 @@ def assumptions_of(counts: Counts, ask: Question) -> tuple[str, ...]:
         f"rewards are in [{low:g}, {high:g}] ({known})",
         f"values are in {value} ({'given' if ask.range_given else 'from the rewards'})",
         f"episodes: {ends}",
-        "the number of rows, and where the log was cut into blocks, were not chosen by looking at it",
+        "no action depended on rows that come later in the log's order (by time; episode by episode where time counts "
+        "the steps of each); the number of rows was not chosen by looking at them",
         "start weights and available actions are as given",
     )
 

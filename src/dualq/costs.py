@@ -6,7 +6,8 @@ column of the log, known by its rows alone, or an array that is known exactly (a
 Estimate  on the plug-in model: frequencies P^ and mean costs c^, nothing pooled and nothing penalised. A state that was
           never left costs what a row of the log costs on average, and the end nothing. With W the discounted cost from
           each state, y = c + alpha W(s') has the variance sigma^2 within a pair, and the standard error of the average
-          is (1 - alpha) sqrt( sum lambda^2 sigma^2 / n ), lambda the policy's occupancy. The start is taken as given.
+          is (1 - alpha) sqrt( sum lambda^2 sigma^2 / n ), lambda the policy's occupancy, beside which stands what never
+          happened in N rows: the range of the cost over N. The start is taken as given.
 Luck      A policy that was chosen for what this log says of it looks cheaper, or dearer, than it is: on ICU-Sepsis at
           20,000 rows one of .0208 was put at .0112 +- .0004, where the log's behaviour has .0218. So of the difference
           from what was logged only a part is taken for true, as for values (algorithms/luck.py): two halves of the rows
@@ -52,7 +53,7 @@ from dualq.limits import AnyLimit, Limit
 from dualq.logs.counts import Counts
 from dualq.mdp import MDP
 from dualq.policy import Policy
-from dualq.proof.evidence import evidence_of, merged_counts, paying_counts, scaled_counts, value_range_of
+from dualq.proof.evidence import evidence_of, merged_counts, paying_counts, scaled_counts, turned_counts, value_range_of
 from dualq.proof.floors import ROUNDS, SHARES, Bound, Model, floor_of, models_of, plug_in_value, references_of
 from dualq.proof.noise import noise_of
 from dualq.proof.successors import balls_of, largest_gap, sup_over_ball
@@ -163,9 +164,9 @@ class Estimates:
         """The part of a difference from the logged cost that is found again in rows which had no say in the choice."""
         if asked.name not in self._kept:
             ways = (self._halves, self._halves[::-1]) if self._halves else ()
-            self._kept[asked.name] = kept_of([
-                _found(one, other, asked, policy) for one, other in ways for policy in one.chosen(asked)
-            ])  # fmt: skip
+            asks = [[_found(one, other, asked, policy) for policy in one.chosen(asked)] for one, other in ways]
+            both = [tuple(np.add(there, back).tolist()) for there, back in zip(*asks, strict=True)]
+            self._kept[asked.name] = kept_of(both)
         return self._kept[asked.name]
 
     def chosen(self, asked: Asked) -> tuple[Policy, Policy]:
@@ -196,7 +197,15 @@ class Estimates:
         W = self.totals(limit, policy)
         occupancy = Policy(policy.matrix).occupancy(self.plug_in, self.nu)[:S]
         squares = (occupancy**2 * self._moments(asked, W)[1] / np.maximum(n, 1)).sum()
-        return Estimate((1.0 - alpha) * float(self.nu @ W), (1.0 - alpha) * float(np.sqrt(squares)))
+        error = np.hypot((1.0 - alpha) * np.sqrt(squares), self._unseen(asked))
+        return Estimate((1.0 - alpha) * float(self.nu @ W), float(error))
+
+    def _unseen(self, asked: Asked) -> float:
+        """What never happened in N rows may still happen once in about N."""
+        if asked.column is None:
+            return 0.0
+        low, high = self.counts.cost_ranges[asked.column]
+        return asked.scale * (high - low) / self.counts.total
 
     def value(self, policy: Policy) -> Estimate:
         """What a policy may be expected to earn from the start, as the careful policy's value is estimated.
@@ -399,7 +408,7 @@ def proven_of(asked: Asked, blocks: Sequence[Counts], discount: float, start: Ar
     assert isinstance(limit, Limit)
     if asked.column is not None:
         return Proven(
-            [_turned(paying_counts(block, asked.column), -limit.sign) for block in blocks], discount, start, delta
+            [turned_counts(paying_counts(block, asked.column), -limit.sign) for block in blocks], discount, start, delta
         )
     rho = -limit.sign * limit.cost[: len(start)] / asked.scale
     paying = [_known(block, rho) for block in blocks]
@@ -410,11 +419,6 @@ def cost_interval(asked: Asked, low: float, high: float) -> tuple[float, float]:
     """Bounds of the cost, in the limit's units, from those of rho."""
     ends = (-asked.limit.sign * asked.scale * low, -asked.limit.sign * asked.scale * high)
     return min(ends), max(ends)
-
-
-def _turned(counts: Counts, sign: float) -> Counts:
-    low, high = sorted(sign * end for end in counts.reward_range)
-    return dataclasses.replace(counts, reward_sum=sign * counts.reward_sum, reward_range=(low, high))
 
 
 def _known(counts: Counts, rho: Array) -> Counts:

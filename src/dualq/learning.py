@@ -85,7 +85,7 @@ def learn(
     estimates = Estimates(counts, careful, weights)
     asked = () if limits is None else asked_for(limits, estimates)
     blocks = [counts] if certificate is None and not asked else counts_in_blocks(log)
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {"blocks": tuple(blocks)} if counts.cost_sums else {}  # a trade-off is proven from them
     if asked:
         share = SHARE_OF_VALUE if certificate is not None else 0.0
         found = keep(estimates, asked, blocks, (1.0 - share) * delta, margin)

@@ -38,6 +38,7 @@ from dualq.policy import Policy
 Array = np.ndarray
 Sparse = Any  # a SciPy matrix
 
+ROUNDING = 1e-9  # of the largest cost: costs that are less apart are equal
 SIGNS = {"<=": 1.0, ">=": -1.0}
 
 
@@ -62,6 +63,7 @@ class Limit:
     cost: Array  # (S, A)
     sense: str
     bound: float
+    averaged: bool = False  # over the model's successors: known no better than the model is
 
     def __post_init__(self):
         if self.sense not in SIGNS:
@@ -95,8 +97,10 @@ class Limit:
         return np.where(mdp.available, self.cost, 0.0)
 
     def span(self, mdp: MDP) -> float:
-        """How far the costs of the model's pairs are apart; 1 where they are all equal."""
-        return float(np.ptp(self.cost[mdp.available])) or 1.0
+        """How far the costs of the model's pairs are apart; 1 where they are all equal but for rounding."""
+        paid = self.cost[mdp.available]
+        apart = float(np.ptp(paid))
+        return apart if apart > ROUNDING * float(np.abs(paid).max()) else 1.0
 
     def rows(self, mdp: MDP, start: Array) -> Rows:
         """One row."""
@@ -110,7 +114,7 @@ class Limit:
         """What the price takes from the reward of each pair (S, A)."""
         return self.sign * multipliers[0] * self.on(mdp)
 
-    def price(self, multipliers: Array, d: Array) -> float:
+    def price(self, mdp: MDP, multipliers: Array, d: Array) -> float:
         """What one unit of the bound is worth."""
         return float(multipliers[0])
 
@@ -161,9 +165,9 @@ class ActionCap:
         """Nothing: a cap belongs to one state, where it says what may be mixed and not what it is worth."""
         return np.zeros(mdp.rewards.shape)
 
-    def price(self, multipliers: Array, d: Array) -> float:
+    def price(self, mdp: MDP, multipliers: Array, d: Array) -> float:
         """What it would be worth to raise the cap in every state: the rows are d(s,a) - bound d(s) <= 0."""
-        visits = d.sum(axis=1)[self.pairs.any(axis=1)]
+        visits = d.sum(axis=1)[(self.pairs & mdp.available).any(axis=1)]
         return float(multipliers @ visits)
 
     def value(self, mdp: MDP, d: Array, start: Array) -> float:
@@ -225,7 +229,7 @@ class Near:
         charged[mdp.available] = multipliers[:-1]
         return charged
 
-    def price(self, multipliers: Array, d: Array) -> float:
+    def price(self, mdp: MDP, multipliers: Array, d: Array) -> float:
         """What one unit of the distance is worth."""
         return float(multipliers[-1])
 
@@ -249,12 +253,12 @@ AnyLimit: TypeAlias = Limit | ActionCap | Near
 
 def average(mdp: MDP, cost: Any, sense: str, bound: float, name: str = "cost") -> Limit:
     """The average cost per step; `cost` is (S, A), one number per pair, or (S, A, S), one per transition."""
-    return Limit(name, _expected(mdp, cost, name), sense, bound)
+    return Limit(name, _expected(mdp, cost, name), sense, bound, np.ndim(cost) == 3)
 
 
 def total(mdp: MDP, cost: Any, sense: str, bound: float, name: str = "total cost") -> Limit:
     """The expected discounted total of a cost, from the start."""
-    return Limit(name, _expected(mdp, cost, name) / (1.0 - mdp.discount), sense, bound)
+    return Limit(name, _expected(mdp, cost, name) / (1.0 - mdp.discount), sense, bound, np.ndim(cost) == 3)
 
 
 def time_in(mdp: MDP, states: Iterable[Any], sense: str, share: float, name: str | None = None) -> Limit:

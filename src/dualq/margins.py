@@ -109,9 +109,10 @@ def asked_for(limits: Any, estimates: Estimates) -> tuple[Asked, ...]:
     asked = []
     for name, limit in found.items():
         if name in words and name in scales:
+            _check_varies(columns[name], counts)
             asked.append(Asked(limit, columns[name], scales[name]))
         else:
-            asked.append(Asked(_fitted(limit, careful.mdp)))
+            asked.append(Asked(_fitted(limit, careful.mdp, counts._over(careful.mdp.num_states))))
         asked[-1].limit.check_fits(careful.mdp)
     return tuple(asked)
 
@@ -150,13 +151,40 @@ def _names(given: list[Any]) -> set[str]:
     return {words.name for words in given if isinstance(words, Words)}
 
 
-def _fitted(limit: AnyLimit, mdp: MDP) -> AnyLimit:
-    """A limit on the log's states, on the model's, which may have "(end)" as one more: nothing is paid there."""
-    if isinstance(limit, Limit) and limit.cost.shape == (mdp.num_states - 1, mdp.num_actions):
-        return Limit(limit.name, np.vstack([limit.cost, np.zeros(mdp.num_actions)]), limit.sense, limit.bound)
-    if isinstance(limit, ActionCap) and limit.pairs.shape == (mdp.num_states - 1, mdp.num_actions):
-        return ActionCap(limit.name, np.vstack([limit.pairs, np.zeros(mdp.num_actions, bool)]), limit.bound)
-    return limit
+def _fitted(limit: AnyLimit, mdp: MDP, over: Array) -> AnyLimit:
+    """A limit on the log's states, on the model's, which may have "(end)" as one more; after the end nothing is paid.
+
+    A cost per transition was averaged over the log's own frequencies and is known no better than these: refused.
+    """
+    short = (mdp.num_states - 1, mdp.num_actions)
+    if isinstance(limit, ActionCap):
+        pairs = np.vstack([limit.pairs, np.zeros((1, short[1]), bool)]) if limit.pairs.shape == short else limit.pairs
+        limit = ActionCap(limit.name, pairs, limit.bound)
+        limit.check_fits(mdp)
+        return ActionCap(limit.name, pairs & ~over[:, None], limit.bound)
+    if not isinstance(limit, Limit):
+        return limit
+    if limit.averaged:
+        raise LogError(
+            f"the limit {limit.name!r} has a cost per transition; give the log that cost as a column, costs=[...]"
+        )
+    cost = np.vstack([limit.cost, np.zeros((1, short[1]))]) if limit.cost.shape == short else limit.cost
+    limit = Limit(limit.name, cost, limit.sense, limit.bound)
+    limit.check_fits(mdp)
+    cost = np.where(over[:, None], 0.0, limit.on(mdp))
+    if cost.any() < limit.on(mdp).any():
+        raise LogError(f"the limit {limit.name!r} is on ends of episodes alone, and after the end nothing is counted")
+    return Limit(limit.name, cost, limit.sense, limit.bound)
+
+
+def _check_varies(column: str, counts: Counts) -> None:
+    """A LogError where a cost is the same in every row and nobody said what else it can be."""
+    low, high = counts.cost_ranges[column]
+    if low == high and column not in counts.cost_ranges_known:
+        raise LogError(
+            f"the cost {column!r} is {low:g} in every row, which tells nothing of a limit on it; say what it can be: "
+            f"cost_ranges={{{column!r}: (low, high)}}"
+        )
 
 
 # ---- families of programs
@@ -208,6 +236,14 @@ class Family:
         raise DualqError(
             "the program at the tightest limits that can be kept was not solved; loosen the limits a little"
         )
+
+    @cached_property
+    def exists(self) -> bool:
+        """Whether the tightest program has an answer: with costs that are equal but for rounding it may have none."""
+        try:
+            return self.tightest is not None
+        except DualqError:
+            return False
 
     def _least(self, limit: Limit) -> float:
         """The best that a limit can reach alone."""
@@ -343,11 +379,11 @@ class Search:
                 return False
         return True
 
-    def claimed(self, policy: Policy) -> bool:
-        """Whether every cost is within its limit on the log's own frequencies."""
+    def claimed(self, policy: Policy, asked: Sequence[Asked] = ()) -> bool:
+        """Whether costs, all if none are named, are within their limits on the log's own frequencies."""
         return all(
             one.limit.sign * (self.estimates.claimed(one, policy).value - one.limit.bound) <= 1e-9 * one.span
-            for one in self.bounded
+            for one in asked or self.bounded
         )
 
     def says_something(self, policy: Policy) -> bool:
@@ -366,16 +402,13 @@ class Search:
         if not self.bounded:
             return self.unmargined()
         free = self.estimates.careful.policy
-        promised = [
-            solution
-            for family in (self.charged, self.plain)
-            if (solution := family.largest(free, self.promised)) is not None
-        ]
+        families = [family for family in (self.charged, self.plain) if family.exists]
+        found = [family.largest(free, self.promised) for family in families]
+        promised = [solution for solution in found if solution is not None]
         if promised:
             return max(promised, key=lambda solution: solution.objective), "proven"
-        lowest = self.charged.tightest[1]
-        if self.says_something(lowest.dual_policy):
-            return lowest, "lowest ceiling"
+        if self.charged.exists and self.says_something(self.charged.tightest[1].dual_policy):
+            return self.charged.tightest[1], "lowest ceiling"
         solution = self.plain.largest(free, self.estimated)
         if solution is not None:
             return solution, "estimated"
@@ -408,14 +441,17 @@ class Search:
             low, high = self.interval(one, policy)
             kept = limit.sign * self.end(one, policy) <= limit.sign * limit.bound + 1e-12
             basis = "proven" if kept else "estimated" if reached else "missed"
-            if not kept and not more and self.claimed(policy):
+            if not kept and not more and self.claimed(policy, [one]):
                 basis = "frequencies"
             if not kept and more:
                 proven = self.proven[one.name]
                 needed = proven.rows_needed(-limit.sign * limit.bound / one.scale)
+        elif isinstance(limit, ActionCap):
+            chance = (policy.matrix * limit.pairs).sum(axis=1)  # in every state, visited by the model or not
+            kept = bool(chance.max() <= limit.bound + 1e-6)
+            basis = "exact" if kept else "model" if reached else "missed"
         else:
-            kept = reached
-            basis = "missed" if not kept else "exact" if isinstance(limit, ActionCap) else "model"
+            kept, basis = False, "model" if reached else "missed"
         return Kept(
             name=one.name,
             text=str(limit),
@@ -481,8 +517,9 @@ HOW = {
     "lowest ceiling.",
     "estimated": "From this log next to nothing can be proven of these costs, so the limits are not promised: the "
     "policy is the best whose estimates are within the limits by a margin of their standard errors.",
-    "lowest estimate": "Not even the estimates are within the limits, so they are not promised: this policy has the "
-    "lowest that were found.",
+    "lowest estimate": "No policy's estimates were found within the limits by a margin of their standard errors, so "
+    "they are not promised: this policy has the lowest that were found.",
+    "model": "They are kept on the log's own model; nothing is promised of the true process.",
     "none": "The limits are kept on the log's frequencies alone, with no margin, so they are not promised: the truth "
     "may well be beyond them.",
     "none, but proven": "No margin was asked for; the ceilings, as proven, are within the limits all the same.",
@@ -498,7 +535,7 @@ def _reason(solution: LimitedSolution, limits: Sequence[Kept], how: str, estimat
     count = int(mixed.sum())
     random = f"random in {count} of {int(acted.sum())} states" if count else "random in no state"
     if all(kept.basis in ("exact", "model") for kept in limits):
-        how = "by themselves"
+        how = "by themselves" if all(kept.kept for kept in limits) else "model"
     elif how == "none" and all(kept.kept for kept in limits):
         how = "none, but proven"
     texts = " and ".join(kept.text for kept in limits)

@@ -148,36 +148,45 @@ def _asked(chose: Rows, other: Rows, start: Array, learn: Learn) -> tuple[float,
 
 
 def halves(counts: Counts, rng: np.random.Generator) -> tuple[Counts, Counts]:
-    """The rows, each dealt to one of two; rewards that differ within an entry by what is known of them."""
+    """The rows, each dealt to one of two; numbers that differ within an entry by what is known of them."""
     n = counts.n
     n_1 = rng.binomial(n, 0.5)
-    n_2 = n - n_1
-    mean = counts.reward_sum / n
-    squares = np.maximum(counts.reward_square_sum - counts.reward_sum * mean, 0.0)
-    squares[squares <= ROUNDING * counts.reward_square_sum] = 0.0
-    # Of n numbers n_1 are drawn: their sum is off by x sqrt(squares n_1 n_2 / n), where x has the variance 1 / (n - 1)
-    # and lies in [-1, 1]; for normal numbers it is a coordinate of a direction in n - 1 dimensions.
+    sums = [(counts.reward_sum, counts.reward_square_sum, counts.reward_range)]
+    sums += [(counts.cost_sums[c], counts.cost_square_sums[c], counts.cost_ranges[c]) for c in counts.cost_sums]
+    drawn = [_drawn(n, n_1, *each, rng) for each in sums]
+    one, other = ([(half[side], half[2 + side]) for half in drawn] for side in range(2))
+    return _dealt(counts, n_1, one), _dealt(counts, n - n_1, other)
+
+
+def _drawn(
+    n: Array, n_1: Array, total: Array, square_sum: Array, known: tuple[float, float], rng: np.random.Generator
+) -> tuple[Array, Array, Array, Array]:
+    """Of n numbers with these sums n_1 are drawn: the sums of both parts, and their squares about the means."""
+    n_2, mean = n - n_1, total / n
+    squares = np.maximum(square_sum - total * mean, 0.0)
+    squares[squares <= ROUNDING * square_sum] = 0.0
+    # Their sum is off by x sqrt(squares n_1 n_2 / n), where x has the variance 1 / (n - 1) and lies in [-1, 1]; for
+    # normal numbers it is a coordinate of a direction in n - 1 dimensions.
     x = np.sqrt(np.where(n > 2, rng.beta(0.5, np.maximum(n - 2, 1) / 2.0), 1.0)) * rng.choice([-1.0, 1.0], n.size)
     apart = x * np.sqrt(squares * n_1 * n_2 / n)
     # Where all are at the ends of the range (a success or none) the drawing is known exactly.
-    low, high = counts.reward_range
-    inside = (low + high) * counts.reward_sum - counts.reward_square_sum - n * low * high
+    low, high = known
+    inside = (low + high) * total - square_sum - n * low * high
     two = (inside <= 1e-9 * n * (high - low) ** 2) & (n < 1e9) & (high > low)
-    good = np.clip(np.rint((counts.reward_sum[two] - n[two] * low) / (high - low)), 0, n[two]).astype(np.int64)
-    drawn = rng.hypergeometric(good, n[two] - good, n_1[two])
-    apart[two] = n_1[two] * low + drawn * (high - low) - n_1[two] * mean[two]
+    good = np.clip(np.rint((total[two] - n[two] * low) / (high - low)), 0, n[two]).astype(np.int64)
+    found = rng.hypergeometric(good, n[two] - good, n_1[two])
+    apart[two] = n_1[two] * low + found * (high - low) - n_1[two] * mean[two]
     left = np.maximum(squares - apart**2 * n / np.maximum(n_1 * n_2, 1), 0.0)
-    return (
-        _dealt(counts, n_1, n_1 * mean + apart, left * n_1 / n),
-        _dealt(counts, n_2, n_2 * mean - apart, left * n_2 / n),
-    )
+    return n_1 * mean + apart, n_2 * mean - apart, left * n_1 / n, left * n_2 / n
 
 
-def _dealt(counts: Counts, n: Array, reward_sum: Array, squares: Array) -> Counts:
-    """Counts with n rows of each entry, which cost what its rows do on average."""
+def _dealt(counts: Counts, n: Array, sums: list[tuple[Array, Array]]) -> Counts:
+    """Counts with n rows of each entry, and these sums and squares about means: of the reward, then of each cost."""
     some = n > 0
-    n, reward_sum = n[some], reward_sum[some]
-    share = n / counts.n[some]
+    n = n[some]
+    totals = [total[some] for total, _ in sums]
+    square_sums = [squares[some] + total**2 / n for total, (_, squares) in zip(totals, sums, strict=True)]
+    costs = list(counts.cost_sums)
     return replace(
         counts,
         s=counts.s[some],
@@ -185,8 +194,8 @@ def _dealt(counts: Counts, n: Array, reward_sum: Array, squares: Array) -> Count
         s_next=counts.s_next[some],
         ended=counts.ended[some],
         n=n,
-        reward_sum=reward_sum,
-        reward_square_sum=squares[some] + reward_sum**2 / n,
-        cost_sums={cost: share * sums[some] for cost, sums in counts.cost_sums.items()},
-        cost_square_sums={cost: share * sums[some] for cost, sums in counts.cost_square_sums.items()},
+        reward_sum=totals[0],
+        reward_square_sum=square_sums[0],
+        cost_sums=dict(zip(costs, totals[1:], strict=True)),
+        cost_square_sums=dict(zip(costs, square_sums[1:], strict=True)),
     )

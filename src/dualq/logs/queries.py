@@ -328,6 +328,8 @@ class Questions:
         if not self.e:
             return False
         table = self.columns()
+        if table.t.type().is_temporal():
+            return False
         sizes = table.aggregate(**{name: table[name].nunique() for name in (*self.e, "t")}).to_pyarrow().to_pylist()[0]
         return max(sizes[e] for e in self.e) > sizes["t"]
 

@@ -85,6 +85,12 @@ def paying_counts(counts: Counts, cost: str) -> Counts:
     )
 
 
+def turned_counts(counts: Counts, sign: float) -> Counts:
+    """The counts with rewards times 1 or -1."""
+    low, high = sorted(sign * end for end in counts.reward_range)
+    return dataclasses.replace(counts, reward_sum=sign * counts.reward_sum, reward_range=(low, high))
+
+
 def scaled_counts(counts: Counts, factor: int) -> Counts:
     """The counts of as many times the same rows."""
     columns = ("n", "reward_sum", "reward_square_sum")

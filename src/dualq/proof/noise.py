@@ -62,7 +62,7 @@ def noise_of(
 def _prior(level: float, rows: int, evidence: Evidence, reward_range: tuple[float, float], alpha: float):
     """The rates lambda and the logarithms of their weights: Cauchy in log lambda; fixed before any row is seen."""
     S, A = evidence.shape
-    unit = max(reward_range[1] - reward_range[0], 1e-3 * max(map(abs, reward_range)), 1e-300)
+    unit = max(reward_range[1] - reward_range[0], 1e-3 * max(map(abs, reward_range))) or 1.0
     centre = 0.5 * np.log(2.0 * (level + 2.0) * S * A / max(rows, 1)) - np.log(TYPICAL * unit)
     reach = np.log(4.0 / (1.0 - alpha)) + 0.5 * np.log(max(rows, 2))
     u = np.arange(-reach, reach + SPACING, SPACING)

@@ -261,7 +261,7 @@ def _as_solution(
         mdp,
         V,
         limits=limits,
-        prices={name: limit.price(w[stack.rows[name]], d) for name, limit in limits.items()},
+        prices={name: limit.price(mdp, w[stack.rows[name]], d) for name, limit in limits.items()},
         weights=eta,
         policy=policy,
         Q=model.q_values(V),
