@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import io
 import itertools
 import json
 
 import numpy as np
 import pytest
+from rich.console import Console
 from scipy.optimize import linprog
 
 import dualq
@@ -19,6 +21,8 @@ from dualq.costs import Asked, Estimates, Proven, cost_interval, proven_of
 from dualq.errors import InfeasibleError, LogError, ModelError
 from dualq.logs.blocks import counts_in_blocks
 from dualq.margins import Search
+from dualq.report.html import report_html
+from dualq.report.terminal import print_fit
 from dualq.report.words import _step, limit_assumptions, limit_words, number, promises, recommended
 
 # Three machines run slowly (action 0) or fast (1). Fast pays more and breaks parts more often.
@@ -584,8 +588,6 @@ def test_the_command_line_refuses_limits_in_one_line(table, capsys):
 
 
 def test_the_page_says_how_far_the_greedy_policy_breaks_a_limit(many):
-    from dualq.report.html import report_html
-
     (kept,) = many.limits
     words = " ".join(limit_words(many))
     greedy = float((occupancy_of(many, many.primal_policy.matrix)).sum())
@@ -641,12 +643,14 @@ def test_a_policy_that_earns_less_for_its_limits_is_said_to():
 
 
 def test_the_table_of_changes_has_the_probability_of_a_random_action(many):
-    shown = [recommended(row) for row in many.changes()]
-    shares = [row["probability"] for row in many.changes()]
-    assert min(shares) < 1.0
-    for words, share, row in zip(shown, shares, many.changes(), strict=True):
-        action = str(row["recommended"]["action"])
-        assert words == (action if share == 1.0 else f"{action} ({100 * share:.0f}%)")
+    matrix = np.array([[0.125, 0.875], [0.0, 1.0], [0.002, 0.998]])
+    mixed = dataclasses.replace(many, policy=dualq.Policy(matrix, many.policy.states, many.policy.actions))
+    shown = {row["state"]["state"]: recommended(row) for row in mixed.changes()}
+    assert shown == {0: "1 (88%)", 1: "1", 2: "1 (over 99%)"}
+    stream = io.StringIO()
+    print_fit(mixed, Console(file=stream, width=200))
+    for page in (stream.getvalue(), report_html(mixed)):
+        assert "1 (88%)" in page
 
 
 def test_the_trade_off_and_an_explanation_fit_into_80_columns(table, tmp_path, capsys, monkeypatch):

@@ -46,7 +46,7 @@ def frontier(
     shown = plain_table()
     shown.collapse_padding, shown.pad_edge = True, False
     for name in ("limit", "value", "proven", "cost", "proven"):
-        shown.add_column(name, justify="right", no_wrap=True)
+        shown.add_column(name, justify="right")
     for row in curve.rows():
         shown.add_row(
             f"{row['limit']:.3g}",
@@ -59,7 +59,7 @@ def frontier(
     blocks = "all rows as one block" if curve.blocks == 1 else f"the log in {curve.blocks} blocks"
     page.print(
         f"\nvalue: discounted reward from the start; cost: per step. Estimates have their standard error. Proven: with "
-        f"{percent(curve.confidence)} confidence, all points together, from {blocks}. --json and --out "
+        f"{percent(curve.confidence)} confidence, all points together, from {blocks}. --json and a .csv file "
         "have all digits, and the price of the limit at each point."
     )
     if out is not None:
