@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
+import io
 import itertools
 import json
 
 import numpy as np
 import pytest
+from rich.console import Console
 from scipy.optimize import linprog
 
 import dualq
@@ -18,6 +21,9 @@ from dualq.costs import Asked, Estimates, Proven, cost_interval, proven_of
 from dualq.errors import InfeasibleError, LogError, ModelError
 from dualq.logs.blocks import counts_in_blocks
 from dualq.margins import Search
+from dualq.report.html import report_html
+from dualq.report.terminal import print_fit
+from dualq.report.words import _step, limit_assumptions, limit_words, number, promises, recommended
 
 # Three machines run slowly (action 0) or fast (1). Fast pays more and breaks parts more often.
 RNG = np.random.default_rng(12)
@@ -582,9 +588,6 @@ def test_the_command_line_refuses_limits_in_one_line(table, capsys):
 
 
 def test_the_page_says_how_far_the_greedy_policy_breaks_a_limit(many):
-    from dualq.report.html import report_html
-    from dualq.report.words import limit_words
-
     (kept,) = many.limits
     words = " ".join(limit_words(many))
     greedy = float((occupancy_of(many, many.primal_policy.matrix)).sum())
@@ -594,6 +597,72 @@ def test_the_page_says_how_far_the_greedy_policy_breaks_a_limit(many):
     assert f"{kept.greedy:.3g}" in words
     assert "promised" in report_html(many)
     assert "Not every limit" not in report_html(many)
+
+
+def test_values_under_limits_are_those_of_keeping_to_the_policy(many):
+    # By a dense solve in the model that the policy was chosen in; without limits it is the optimum, which is more.
+    mdp, matrix = many.careful.mdp, many.policy.matrix
+    successors = mdp.transitions.toarray().reshape(3, 2, 3)
+    chain = np.einsum("sa,sat->st", matrix, successors)
+    V = np.linalg.solve(np.eye(3) - ALPHA * chain, (matrix * mdp.rewards).sum(axis=1))
+    np.testing.assert_allclose(many.values, mdp.rewards + many.careful.penalty + ALPHA * successors @ V)
+    assert (many.careful.V - V).min() > 0.01
+    gains = [row["gain"] for row in many.changes()]
+    s = [row["state"]["state"] for row in many.changes()]
+    usual, chosen = many.counts.visits.argmax(axis=1)[s], matrix.argmax(axis=1)[s]
+    np.testing.assert_allclose(gains, many.values[s, chosen] - many.values[s, usual])
+
+
+def test_a_price_is_said_to_be_a_rate_and_steps_are_small(many):
+    (kept,) = many.limits
+    cost = 0.01 * kept.price
+    said = f"at the recommended policy, one point less (0.01) costs about {cost:.3g} of reward a step, "
+    assert said + f"{5.0 * cost:.3g} of the value from the start, at this rate." in " ".join(limit_words(many))
+    for bound, step in ((0.3, 0.01), (0.1, 0.01), (0.09, 0.001), (0.02, 0.001), (1.0, 0.01), (30.0, 1.0), (0.0, 0.01)):
+        assert _step(bound) == pytest.approx(step)
+
+
+def test_what_more_rows_would_help_is_named_with_its_columns(few):
+    words = " ".join(limit_words(few))
+    pair = few.limits_wanted[0]
+    assert f"state {pair.state}, action {pair.action} ({pair.visits:,} rows so far)" in words
+    needed = few.limits[0].rows_needed
+    assert f"about {float(f'{needed:.1e}'):,.0f} rows like these" in words
+    assert "of the 5% that leaves open, half is spent on the bounds of the value" in limit_assumptions(few)
+
+
+def test_a_policy_that_earns_less_for_its_limits_is_said_to():
+    fit = learned(20_000, 1, {"broken": 0.2}, margin="none")
+    gain = fit.expected.value - fit.logged.value
+    error = np.hypot(fit.expected.error, fit.logged.error)
+    assert gain < -error
+    words = " ".join(promises(fit))
+    assert f"less than what was logged, by {number(-gain)} (standard error {number(error)}): that is the price" in words
+    assert "within its error" not in words
+    assert "price of the limits" not in " ".join(promises(dataclasses.replace(fit, limits=())))
+
+
+def test_the_table_of_changes_has_the_probability_of_a_random_action(many):
+    matrix = np.array([[0.125, 0.875], [0.0, 1.0], [0.002, 0.998]])
+    mixed = dataclasses.replace(many, policy=dualq.Policy(matrix, many.policy.states, many.policy.actions))
+    shown = {row["state"]["state"]: recommended(row) for row in mixed.changes()}
+    assert shown == {0: "1 (88%)", 1: "1", 2: "1 (over 99%)"}
+    stream = io.StringIO()
+    print_fit(mixed, Console(file=stream, width=200))
+    for page in (stream.getvalue(), report_html(mixed)):
+        assert "1 (88%)" in page
+
+
+def test_the_trade_off_and_an_explanation_fit_into_80_columns(table, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    words = ("learn", table, "--cost", "broken", "--discount", "0.8", "--limit", "broken<=0.3")
+    run(capsys, *words, "--out", tmp_path / "run")
+    code, out, _ = run(capsys, "frontier", tmp_path / "run", "--limit", "broken", "--points", "4")
+    assert code == 0
+    assert "…" not in out
+    assert max(map(len, out.splitlines())) <= 80
+    _, out, _ = run(capsys, "explain", tmp_path / "run", "--state", "0")
+    assert "chosen under broken <= 0.3: an action may be worth less" in " ".join(out.split())
 
 
 def occupancy_of(fit, matrix):
@@ -612,3 +681,9 @@ def test_a_learner_takes_limits():
     model.fit(frame)
     assert model.fit_.limits[0].name == "broken"
     assert model.fit_.limits[0].basis == "frequencies"
+    # The most probable action is not the promised policy: it has the probabilities.
+    states = {"state": np.array([2, 0, 1, 0])}
+    shares = model.predict_proba(states)
+    np.testing.assert_array_equal(shares, model.fit_.policy.matrix[[2, 0, 1, 0]])
+    assert 0.0 < shares.max(axis=1).min() < 1.0
+    np.testing.assert_array_equal(model.predict(states), shares.argmax(axis=1))

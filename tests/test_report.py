@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import re
 from html.parser import HTMLParser
@@ -15,7 +16,7 @@ from dualq import problems
 from dualq.report import charts, page
 from dualq.report.html import report_html
 from dualq.report.terminal import print_fit
-from dualq.report.words import evidence, number, percent, said
+from dualq.report.words import about, evidence, number, percent, said
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +159,38 @@ def test_a_table_aligns_numbers_and_escapes_text():
     html = page.table(["name", "n"], [["<b>", 1234], ["c", 5]])
     assert "&lt;b&gt;" in html
     assert "<td class=number>1,234</td>" in html
+
+
+def test_a_table_may_stack_its_cells_with_their_names():
+    html = page.table(['a "b"', "n"], [["<b>", 1234]], stack=True)
+    assert '<td data-name="a &quot;b&quot;">&lt;b&gt;</td><td class=number data-name="n">1,234</td>' in html
+    assert "data-name" not in page.table(["name"], [["x"]])
+
+
+def test_a_ceiling_at_the_end_of_the_range_is_no_tile(fit):
+    low, high = fit.certificate.value_range
+    for share, shown in ((0.6, True), (0.995, False)):
+        upper = low + share * (high - low)
+        floor = min(fit.certificate.lower, upper)
+        promise = dataclasses.replace(fit.certificate, upper=upper, upper_supported=floor, lower=floor)
+        assert promise.informative
+        html = report_html(dataclasses.replace(fit, certificate=promise))
+        assert ("no policy is worth more" in html) == shown
+        assert "that bar is open to the right" in html
+
+
+def test_an_open_interval_has_an_arrow_in_place_of_its_end():
+    row = {"name": "one", "low": 0.0, "high": 1.0, "label": ""}
+    closed, opened = (charts.intervals([row | {"open": is_open}], "x") for is_open in (False, True))
+    ticks = [svg.count('aria-roledescription="tick"') for svg in (closed, opened)]
+    assert ticks == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"), [(6_123_456, "6,100,000"), (1_960, "2,000"), (57, "57"), (4, "4"), (123, "120")]
+)
+def test_rows_that_are_needed_have_two_digits(rows, words):
+    assert about(rows) == words
 
 
 @pytest.mark.parametrize(

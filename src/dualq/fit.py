@@ -140,8 +140,12 @@ class Fit:
 
     @cached_property
     def values(self) -> Array:
-        """(S, A) what each decision is worth, with values after it as estimated: no penalty; nan where never logged."""
-        Q = self.careful.mdp.q_values(self.careful.V) + self.careful.penalty
+        """(S, A) what each decision is worth, with values after it as estimated: no penalty; nan where never logged.
+
+        Later the best is done; under limits, what the recommended policy does.
+        """
+        V = self._everywhere.value(self.careful.mdp) if self.limits else self.careful.V
+        Q = self.careful.mdp.q_values(V) + self.careful.penalty
         return np.where(self.counts.visits > 0, Q[: len(self.counts.states)], np.nan)
 
     @cached_property

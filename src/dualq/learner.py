@@ -2,7 +2,8 @@
 
 learner = PolicyLearner(discount=0.9, state=["stock", "season"], action="order", reward="profit", time="day")
 learner.fit(frame)
-learner.predict(frame[["stock", "season"]])     an action for each row
+learner.predict(frame[["stock", "season"]])        an action for each row
+learner.predict_proba(frame[["stock", "season"]])  the probability of each action: with limits, what is promised
 """
 
 from __future__ import annotations
@@ -85,16 +86,25 @@ class PolicyLearner:
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """The action of highest probability for each row of a frame with the state's columns."""
+        """The action of highest probability for each row of a frame with the state's columns.
+
+        With limits the policy may be random, and what is promised is promised of it: draw from `predict_proba`, or
+        ask `fit_.act`. Always taking the most probable action is another policy, which may break the limits.
+        """
+        chosen = self.predict_proba(X).argmax(axis=1)
+        actions = self.fit_.policy.actions
+        found = np.empty(len(chosen), object)
+        for i, a in enumerate(chosen):
+            found[i] = actions[int(a)]
+        return np.array(found.tolist()) if len(actions.names) == 1 else found
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """(n, actions) the probability of each action for each row, in the order of `fit_.policy.actions`."""
         if not hasattr(self, "fit_"):
             raise LogError("nothing was learned yet; call fit first")
-        fit, policy = self.fit_, self.fit_.policy
-        chosen = policy.matrix.argmax(axis=1)
-        rows = _columns(X, policy.states.names)
-        found = np.empty(len(rows), object)
-        for i, row in enumerate(rows):
-            found[i] = policy.actions[int(chosen[policy.states.index(fit.label(row))])]
-        return np.array(found.tolist()) if len(policy.actions.names) == 1 else found
+        policy = self.fit_.policy
+        places = [policy.states.index(self.fit_.label(row)) for row in _columns(X, policy.states.names)]
+        return policy.matrix[np.array(places, int)]
 
 
 def _columns(frame: Any, names: tuple[str, ...]) -> list[tuple[Any, ...]]:

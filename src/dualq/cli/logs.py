@@ -183,7 +183,7 @@ def explain(run: Run, state: State, as_json: Json = False) -> None:
     from rich.markup import escape
 
     from dualq.report.terminal import plain_table
-    from dualq.report.words import number, percent, said
+    from dualq.report.words import chosen_under, number, percent, said
 
     page = console()
     page.print(f"{escape(said(facts['state']))}\n", style="bold")
@@ -206,6 +206,8 @@ def explain(run: Run, state: State, as_json: Json = False) -> None:
     page.print(shown)
     sure = percent(fit.confidence)
     page.print(f"\nIntervals ({sure}) are of this one decision, with the values of later states as estimated.")
+    if words := chosen_under(fit):
+        page.print(words, markup=False)
 
 
 def act(

@@ -39,32 +39,36 @@ def frontier(
         print_json(facts | {"points": curve.rows(), "files": [str(out)] if out else []})
         return
     from dualq.report.terminal import plain_table
-    from dualq.report.words import number, percent
+    from dualq.report.words import percent
 
     page = console()
     page.print(f"What a limit on {curve.name} costs\n", style="bold", markup=False)
     shown = plain_table()
-    shown.padding = (0, 1)
-    for name in ("limit", "value", "proven", "cost", "proven", "price"):
-        shown.add_column(name, justify="right", no_wrap=True)
+    shown.collapse_padding, shown.pad_edge = True, False
+    for name in ("limit", "value", "proven", "cost", "proven"):
+        shown.add_column(name, justify="right")
     for row in curve.rows():
         shown.add_row(
             f"{row['limit']:.3g}",
-            f"{number(row['value'])} ± {row['error']:.2g}",
-            f"{number(row['low'])} to {number(row['high'])}",
-            f"{row['cost']:.3g} ± {row['cost_error']:.2g}",
+            f"{_short(row['value'])} ± {row['error']:.1g}",
+            f"{_short(row['low'])} to {_short(row['high'])}",
+            f"{row['cost']:.3g} ± {row['cost_error']:.1g}",
             f"{row['cost_low']:.2g} to {row['cost_high']:.2g}",
-            number(row["price"]),
         )
     page.print(shown)
     blocks = "all rows as one block" if curve.blocks == 1 else f"the log in {curve.blocks} blocks"
     page.print(
         f"\nvalue: discounted reward from the start; cost: per step. Estimates have their standard error. Proven: with "
-        f"{percent(curve.confidence)} confidence, all points together, from {blocks}. price: what one unit of the "
-        "limit is worth, in reward per step."
+        f"{percent(curve.confidence)} confidence, all points together, from {blocks}. --json and a .csv file "
+        "have all digits, and the price of the limit at each point."
     )
     if out is not None:
         page.print(f"\nWritten: {out}", markup=False, soft_wrap=True)
+
+
+def _short(x: float) -> str:
+    """Three digits, without an exponent below a million: a line of the table has 80 columns."""
+    return f"{x:.0f}" if 1e3 <= abs(x) < 1e6 else f"{x:.3g}"
 
 
 def _svg(fit: Any, curve: Any, path: Path) -> None:

@@ -55,14 +55,25 @@ def bars(rows: Rows, x_title: str, y_title: str) -> str:
 
 
 def intervals(rows: Rows, x_title: str) -> str:
-    """One line per row from `low` to `high`, a dot at `value` where it is given, and `name` at its left."""
+    """One line per row from `low` to `high`, a dot at `value` where it is given, and `name` at its left.
+
+    A row that is `open` has an arrow at the right in place of an end.
+    """
     import altair as alt
 
     base = alt.Chart(alt.Data(values=rows)).encode(y=alt.Y("name:N", sort=None, title=None))
     line = base.mark_rule(strokeWidth=3, color=MUTED).encode(
         x=alt.X("low:Q", title=x_title, scale=alt.Scale(zero=False)), x2="high:Q"
     )
-    ends = [base.mark_tick(thickness=3, size=14, color=MUTED).encode(x=f"{end}:Q") for end in ("low", "high")]
+    closed = base.transform_filter("!datum.open")
+    ends = [
+        rows_shown.mark_tick(thickness=3, size=14, color=MUTED).encode(x=f"{end}:Q")
+        for rows_shown, end in ((base, "low"), (closed, "high"))
+    ]
+    arrow = base.transform_filter("datum.open").mark_point(
+        shape="triangle-right", filled=True, size=110, opacity=1.0, color=MUTED
+    )
+    ends.append(arrow.encode(x="high:Q"))
     dots = (
         base.transform_filter("isValid(datum.value)").mark_point(filled=True, size=90, color=ACCENT).encode(x="value:Q")
     )

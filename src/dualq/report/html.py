@@ -25,6 +25,7 @@ from dualq.report.words import (
     percent,
     promises,
     read,
+    recommended,
     said,
     unknown,
 )
@@ -32,6 +33,7 @@ from dualq.report.words import (
 SHOWN_STATES = 200  # rows of the policy's table; the rest is in policy.csv
 MOST_CELLS = 3000  # of a heat map
 MOST_CURVES = 3  # trade-offs that are drawn
+SAYS_NOTHING = 0.01  # of the value range: a ceiling as near to its end as this is not worth a tile
 
 
 MARGINS = {
@@ -72,7 +74,9 @@ def _tiles(fit: Any) -> list[tuple[str, str, str]]:
         cells.append(
             (f"floor, {percent(fit.confidence)} sure", number(promise.lower), "the policy is worth at least this")
         )
-        cells.append(("ceiling", number(promise.upper), "no policy is worth more"))
+        low, high = promise.value_range
+        if high - promise.upper > SAYS_NOTHING * (high - low):
+            cells.append(("ceiling", number(promise.upper), "no policy is worth more"))
     return cells
 
 
@@ -82,15 +86,16 @@ def _worth(fit: Any) -> list[str]:
         {"name": name, "low": e.value - z * e.error, "high": e.value + z * e.error, "value": e.value, "label": str(e)}
         for name, e in (("logged, estimate", fit.logged), ("recommended, estimate", fit.expected))
     ]
+    caption = f"Discounted reward from the start. Estimates: the dot, and {z:.3g} standard errors on both sides."
     if fit.certificate is not None and fit.certificate.informative:
         low, high = fit.certificate.behaviour
         rows.append({"name": "logged, proven", "low": low, "high": high, "label": ""})
-        low, high = fit.certificate.lower, fit.certificate.upper
-        rows.append({"name": "recommended, proven", "low": low, "high": high, "label": ""})
-    caption = (
-        f"Discounted reward from the start. Estimates: the dot, and {z:.3g} standard errors on both sides. Proven: "
-        "from the floor of the policy to the ceiling of every policy."
-    )
+        low, high = fit.certificate.lower, max(high, fit.expected.value + 3.0 * fit.expected.error)
+        rows.append({"name": "recommended, proven", "low": low, "high": high, "label": "", "open": True})
+        caption += (
+            " Proven: the logged behaviour between its bounds, the recommended policy from its floor on; that bar is "
+            "open to the right."
+        )
     parts = [figure(charts.intervals(rows, "discounted reward from the start"), caption), *map(text, promises(fit))]
     if fit.certificate is None:
         return parts
@@ -106,7 +111,7 @@ def _limits(fit: Any) -> list[str]:
         f"{limit_assumptions(fit)} argmax Q: the greedy policy of the same Q. Without limits: the best policy of the "
         "same model when nothing is limited."
     )
-    parts = [words, table(header, rows), note_below(caption), *map(text, limit_words(fit))]
+    parts = [words, table(header, rows, stack=True), note_below(caption), *map(text, limit_words(fit))]
     curves = [kept for kept in fit.limits if kept.low is not None][:MOST_CURVES]
     return [*parts, *(_curve(fit, kept) for kept in curves)]
 
@@ -118,7 +123,8 @@ def _curve(fit: Any, kept: Any) -> str:
     behind = "The pale band is proven" if informative else "What is proven is too wide to be shown"
     caption = (
         f"What a limit on {kept.name} costs: the best value for every limit, as estimated, with a standard error on "
-        f"both sides; the dashed line is the limit that was asked for. {behind}."
+        f"both sides; the dashed line is the limit that was asked for. Every point keeps its limit by estimate alone; "
+        f"the recommended policy is estimated at {kept.estimate:.3g}. {behind}."
     )
     return figure(frontier.chart(band=informative, marked=kept.bound), caption)
 
@@ -134,7 +140,7 @@ def _changes(fit: Any) -> list[str]:
             percent(row["time_share"]),
             said(row["logged"]),
             percent(row["logged_share"]),
-            said(row["recommended"]),
+            recommended(row),
             row["recommended_rows"],
             row["gain"],
             row["gain_error"],

@@ -29,7 +29,14 @@ th { font-weight: 600; white-space: nowrap; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 li { max-width: 46rem; }
 figure { margin: 1rem 0; }
+svg { max-width: 100%; height: auto; }
 figcaption { color: var(--muted); font-size: .9rem; max-width: 46rem; }
+@media screen and (max-width: 46rem) {
+  .stack thead { display: none; }
+  .stack tr { display: block; padding: .5rem 0; border-bottom: 1px solid var(--line); }
+  .stack td { display: grid; grid-template-columns: 8rem 1fr; border: 0; padding: .1rem 0; }
+  .stack td::before { content: attr(data-name); color: var(--muted); }
+}
 @media print { body { max-width: none; padding: 0; } h2 { break-after: avoid; } figure, tr { break-inside: avoid; } }
 """
 
@@ -88,18 +95,20 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
     return f'<div class="scroll"><table>{"".join(rows)}</table></div>'
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table; numbers stand at the right."""
+def table(header: Sequence[str], rows: Iterable[Sequence[Any]], stack: bool = False) -> str:
+    """A table; numbers stand at the right. On a narrow screen it scrolls, or its cells stand below each other."""
     rows = [list(row) for row in rows]
     number = [all(isinstance(row[i], int | float) for row in rows) and bool(rows) for i in range(len(header))]
 
     def cell(tag: str, i: int, value: Any) -> str:
         words = f"{value:,.4g}" if isinstance(value, float) else f"{value:,}" if type(value) is int else str(value)
-        return f"<{tag}{' class=number' if number[i] else ''}>{escape(words)}</{tag}>"
+        named = f' data-name="{escape(header[i])}"' if stack and tag == "td" else ""
+        return f"<{tag}{' class=number' if number[i] else ''}{named}>{escape(words)}</{tag}>"
 
     head = "".join(cell("th", i, name) for i, name in enumerate(header))
     body = "".join(f"<tr>{''.join(cell('td', i, value) for i, value in enumerate(row))}</tr>" for row in rows)
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    kind = " class=stack" if stack else ""
+    return f'<div class="scroll"><table{kind}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def listed(items: Iterable[str]) -> str:

@@ -12,6 +12,7 @@ from dualq.report.words import (
     percent,
     promises,
     read,
+    recommended,
     said,
     unknown,
 )
@@ -81,7 +82,7 @@ def _changes(console: Console, fit: Any, rows: list[dict]) -> None:
             *(escape(str(value)) for value in row["state"].values()),
             percent(row["time_share"]),
             escape(f"{said(row['logged'])} ({percent(row['logged_share'])})"),
-            escape(said(row["recommended"])),
+            escape(recommended(row)),
             f"{row['recommended_rows']:,}",
             f"{row['gain']:.3g} ± {row['gain_error']:.2g}",
         )

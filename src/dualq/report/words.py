@@ -31,7 +31,24 @@ def said(label: Mapping[str, Any]) -> str:
     """A label without its column where there is but one."""
     if len(label) == 1:
         return str(next(iter(label.values())))
+    return _with_names(label)
+
+
+def _with_names(label: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in label.items())
+
+
+def about(rows: int) -> str:
+    """A number of rows to two digits: `6,100,000`. More would look more certain than it is."""
+    return f"{round(rows, 2 - len(str(rows))):,}"
+
+
+def recommended(row: Mapping[str, Any]) -> str:
+    """The action of a row of `changes`, and its probability where it is taken at random."""
+    action, share = said(row["recommended"]), row["probability"]
+    if share > 1.0 - 1e-9:
+        return action
+    return f"{action} (over 99%)" if share >= 0.995 else f"{action} ({percent(share)})"
 
 
 def changed(fit: Any, shown: int) -> str:
@@ -69,7 +86,7 @@ def promises(fit: Any) -> list[str]:
         sure += ", approximately (by the bootstrap, which may break its promise)"
     if not promise.informative:
         needed = promise.rows_needed
-        more = f"; about {needed:,} rows like these would be needed" if needed else ""
+        more = f"; about {about(needed)} rows like these would be needed" if needed else ""
         low, high = promise.value_range
         held = f"what is proven of the policy is {number(promise.lower)} to {number(promise.upper)}"
         allowed = f"what rewards alone allow is {number(low)} to {number(high)}"
@@ -81,19 +98,23 @@ def promises(fit: Any) -> list[str]:
         f"{number(promise.behaviour[1])}."
     )
     if promise.improvement > 0.0:
-        about = "" if promise.method == "proven" else "Approximately: "
-        words.append(f"{about}The policy is better than what was logged, by at least {number(promise.improvement)}.")
+        hedge = "" if promise.method == "proven" else "Approximately: "
+        words.append(f"{hedge}The policy is better than what was logged, by at least {number(promise.improvement)}.")
     else:
         words.append("Whether the policy is better than what was logged cannot be promised from this log.")
     return words
 
 
 def _doubt(fit: Any) -> str:
-    """What to say where the estimates do not tell the policy from the log. The error is that of independent ones."""
+    """What to say where the policy is not clearly better than the log. The error is that of independent estimates."""
     gain = fit.expected.value - fit.logged.value
     error = math.hypot(fit.expected.error, fit.logged.error)
     if gain > error:
         return ""
+    if gain < -error:
+        why = ": that is the price of the limits" if fit.limits else ""
+        less = f"by {number(-gain)} (standard error {number(error)})"
+        return f" It is expected to earn less than what was logged, {less}{why}."
     if fit.num_changes == 0:
         return " The policy does what was logged most often, everywhere."
     return (
@@ -146,12 +167,25 @@ def limit_assumptions(fit: Any) -> str:
     ]
     sure = f"Proven: with {percent(fit.confidence)} confidence, all of it together"
     if fit.certificate is not None:
-        sure += " (of the rest half is spent on the value, half on the limits, each alike)"
+        left = percent(1.0 - fit.confidence)
+        halves = "half is spent on the bounds of the value and half on those of the limits"
+        sure += f" (of the {left} that leaves open, {halves})"
     return "; ".join([sure, *ranges]) + "."
 
 
+def chosen_under(fit: Any) -> str:
+    """What a reader of single decisions must know of a policy with limits; nothing where there are none."""
+    if not fit.limits:
+        return ""
+    limits = " and ".join(kept.text for kept in fit.limits)
+    return (
+        f"The policy was chosen under {limits}: an action may be worth less and be taken for the limit's sake. Values "
+        "are those of keeping to this policy later."
+    )
+
+
 def _price(fit: Any, kept: Any) -> str:
-    """What a little less of it costs; prices are in reward per step."""
+    """What a little less of it costs, at the rate that holds at the policy; prices are in reward per step."""
     step = _step(kept.bound)
     cost, later = step * kept.price, step * kept.price / (1.0 - fit.settings["discount"])
     if not later > 1e-6 * max(1.0, abs(fit.expected.value)):
@@ -161,13 +195,16 @@ def _price(fit: Any, kept: Any) -> str:
     less = f"{step:g} {'less' if kept.sense == '<=' else 'more'}"
     if step == 0.01:
         less = f"one point {'less' if kept.sense == '<=' else 'more'} (0.01)"
-    return f"{kept.name}: {less} costs {cost:.3g} of reward a step, {later:.3g} of the value from the start."
+    return (
+        f"{kept.name}: at the recommended policy, {less} costs about {cost:.3g} of reward a step, {later:.3g} of the "
+        "value from the start, at this rate."
+    )
 
 
 def _step(bound: float) -> float:
-    """One point where the bound is a share of some size, else about a tenth of the bound."""
+    """One point where the bound is a share of some size, else a power of ten that is at most a tenth of the bound."""
     size = abs(bound)
-    if 0.02 <= size <= 1.0 or size == 0.0:
+    if 0.1 <= size <= 1.0 or size == 0.0:
         return 0.01
     return 10.0 ** math.floor(math.log10(size / 10.0))
 
@@ -202,14 +239,14 @@ def _needed(kept: Any) -> str:
     known = f"{kept.name}: what is proven is only that it is {end}"
     if kept.rows_needed is None:
         return f"{known}; the limit is not promised."
-    return f"{known}; about {kept.rows_needed:,} rows like these would let some policy promise the limit."
+    return f"{known}; about {about(kept.rows_needed)} rows like these would let some policy promise the limit."
 
 
 def _pair(fit: Any, pair: Any) -> str:
     counts = fit.counts
-    state = said(counts.states.named(counts.states.index(pair.state)))
-    action = said(counts.actions.named(counts.actions.index(pair.action)))
-    return f"{state}, {' and '.join(counts.actions.names)} {action} ({pair.visits:,} rows so far)"
+    state = _with_names(counts.states.named(counts.states.index(pair.state)))
+    action = _with_names(counts.actions.named(counts.actions.index(pair.action)))
+    return f"{state}, {action} ({count(pair.visits, 'row')} so far)"
 
 
 def read(fit: Any) -> list[tuple[str, str]]:
