@@ -687,3 +687,72 @@ def test_a_learner_takes_limits():
     np.testing.assert_array_equal(shares, model.fit_.policy.matrix[[2, 0, 1, 0]])
     assert 0.0 < shares.max(axis=1).min() < 1.0
     np.testing.assert_array_equal(model.predict(states), shares.argmax(axis=1))
+
+
+# ---- what is not promised
+
+
+def ending(rows=400, seed=0):
+    """One state; action 0 ends the episode, action 1 goes on half of the time."""
+    rng = np.random.default_rng(seed)
+    action = rng.integers(0, 2, rows)
+    done = (action == 0) | (rng.random(rows) < 0.5)
+    columns = {
+        "state": np.zeros(rows, int),
+        "action": action,
+        "reward": 1.0 * (action == 0),
+        "next_state": np.zeros(rows, int),
+    }
+    return dualq.read_log({**columns, "done": done, "never": np.zeros(rows)}, terminal="done", costs=["never"])
+
+
+def test_what_comes_after_the_end_is_not_limited():
+    log = ending()
+    mdp = log.counts().mdp(0.9)
+    with pytest.raises(LogError, match="after the end nothing is counted"):
+        dualq.learn(log, discount=0.9, limits=limits.time_in(mdp, ["(end)"], "<=", 0.5))
+    # From the state, action 0 once is a share of 1 - 0.9 of all time: more cannot be had, though "(end)" has actions.
+    with pytest.raises(InfeasibleError):
+        dualq.learn(log, discount=0.9, limits=limits.share_of(mdp, [0], ">=", 0.3))
+
+
+def test_a_cost_per_transition_must_be_a_column():
+    log = ending()
+    mdp = log.counts().mdp(0.9)
+    with pytest.raises(LogError, match="cost per transition; give the log that cost as a column"):
+        dualq.learn(log, discount=0.9, limits=limits.average(mdp, np.ones((2, 2, 2)), "<=", 2.0))
+
+
+def test_a_cost_that_never_varied_says_nothing():
+    with pytest.raises(LogError, match="the cost 'never' is 0 in every row"):
+        dualq.learn(ending(), discount=0.9, limits={"never": 0.1})
+    log = dualq.read_log({"state": [0] * 9, "action": [0, 1, 0] * 3, "reward": [0.0] * 9, "t": range(9)}, time="t")
+    promise = dualq.learn(log, discount=0.5).certificate
+    assert (promise.lower, promise.upper) == pytest.approx((0.0, 0.0), abs=1e-9)
+
+
+def test_a_cap_that_the_log_cannot_keep_everywhere_is_not_promised():
+    # In state 1 the log knows action 1 alone, and the model never goes there.
+    state, action = [0, 0, 1] * 20, [0, 1, 1] * 20
+    log = dualq.read_log(
+        {"state": state, "action": action, "reward": [1.0, 2.0, 0.0] * 20, "next_state": [0, 0, 0] * 20, "t": range(60)}
+    )
+    mdp = log.counts().mdp(0.5)
+    fit = dualq.learn(log, discount=0.5, limits=limits.cap(mdp, [1], 0.1), start={0: 1.0})
+    assert fit.policy.matrix[1].tolist() == [0.0, 1.0]
+    assert (fit.limits_kept, fit.limits[0].basis) == (False, "model")
+    everywhere = dualq.learn(log, discount=0.5, limits=limits.cap(mdp, [0], 0.1), start={0: 1.0})
+    assert (everywhere.limits_kept, everywhere.limits[0].basis) == (True, "exact")
+    assert everywhere.policy.matrix[0] == pytest.approx([0.0, 1.0], abs=1e-6)
+
+
+def test_thin_logs_do_not_stop_the_search():
+    # Where nothing can be proven all charged costs are equal but for rounding.
+    found = [learned(60, seed, {"broken": 0.3}) for seed in range(8)]
+    assert not any(fit.limits_kept for fit in found)
+
+
+def test_the_bounds_of_a_promise_can_be_had_again(many):
+    (kept,) = many.limits
+    again = cost_bounds(many.blocks, many.policy, "broken", ALPHA, many.start, confidence=0.975)
+    assert again == pytest.approx((kept.low, kept.high), abs=1e-9)

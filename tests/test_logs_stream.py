@@ -84,6 +84,15 @@ def test_where_time_begins_anew_episodes_stay_together():
     assert ended.tolist() == [False, True] * 5
 
 
+def test_days_that_many_shops_share_are_no_steps_of_each():
+    # 40 shops and 5 days: more episodes than times, and time goes on for all of them together.
+    day = np.datetime64("2024-01-01") + np.tile(np.arange(5), 40)
+    columns = {"state": [0] * 200, "action": [0] * 200, "reward": np.arange(200.0), "shop": np.repeat(np.arange(40), 5)}
+    log = dualq.read_log({**columns, "day": day}, episode="shop", time="day")
+    expected = [5.0 * shop + d for d in range(4) for shop in range(40)]
+    np.testing.assert_array_equal(read_all(log.stream(), 64)[2], expected)
+
+
 def test_algorithm_one_learns_the_same_from_a_file(tmp_path):
     from dualq.training import Task
 

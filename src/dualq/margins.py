@@ -40,7 +40,7 @@ from dualq.certificate import Wanted
 from dualq.costs import Asked, Estimates, Proven, cost_interval, proven_of
 from dualq.errors import DualqError, LogError
 from dualq.exact import solve
-from dualq.limits import ActionCap, AnyLimit, Limit, Near, Words, as_limits, near, parse
+from dualq.limits import ROUNDING, ActionCap, AnyLimit, Limit, Near, Words, as_limits, near, parse
 from dualq.logs.counts import Counts
 from dualq.mdp import MDP
 from dualq.policy import Policy
@@ -348,6 +348,9 @@ class Search:
         for one in self.bounded:
             limit = limits[one.name]
             cost = -limit.sign * one.scale * self.proven[one.name].charged(self.mdp)
+            paid = cost[self.mdp.available]
+            if np.ptp(paid) <= ROUNDING * np.abs(paid).max():  # nothing can be told of any pair: all are alike
+                cost = np.full(cost.shape, paid[0])
             limits[one.name] = Limit(limit.name, cost, limit.sense, limit.bound)
         return Family(self.mdp, self.nu, limits, self.distribution)
 
