@@ -45,6 +45,18 @@ class Words(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
+def test_the_page_says_why_floor_and_ceiling_are_apart_and_what_to_log(fit):
+    promise = fit.certificate
+    text = Words(report_html(fit)).text
+    assert f"Floor and ceiling are {number(promise.regret)} apart" in text
+    assert promise.regret == pytest.approx(sum(promise.causes.values()))
+    assert f"{number(promise.causes['unsupported pairs'])} is due to pairs that were never logged" in text
+    first = promise.wanted(1)[0]
+    stock, season = first.state
+    assert f"to log {about(first.rows)} more of stock {stock}, season {season}, " in text
+    assert fit.summary()["certificate"]["wanted"][0]["rows"] == first.rows
+
+
 def test_the_page_needs_nothing_from_outside(fit):
     text = report_html(fit)
     words = Words(text)

@@ -349,5 +349,8 @@ def _promised(promise: Certificate) -> dict[str, Any]:
         "informative": promise.informative,
         "confidence": promise.confidence,
         "method": promise.method,
+        "rows_needed": promise.rows_needed,
+        "causes": dict(promise.causes),
+        "wanted": [dataclasses.asdict(pair) for pair in promise.wanted(10)],
         "assumptions": list(promise.assumptions),
     }

@@ -90,7 +90,7 @@ def promises(fit: Any) -> list[str]:
         low, high = promise.value_range
         held = f"what is proven of the policy is {number(promise.lower)} to {number(promise.upper)}"
         allowed = f"what rewards alone allow is {number(low)} to {number(high)}"
-        return [*words, f"Nothing useful can be promised yet {sure}: {held}, and {allowed}{more}."]
+        return [*words, f"Nothing useful can be promised yet {sure}: {held}, and {allowed}{more}.", *_width(fit)]
     words.append(
         f"Promised {sure}: the recommended policy earns at least {number(promise.lower)}; no policy earns more than "
         f"{number(promise.upper)}, and none that keeps to what was logged more than {number(promise.upper_supported)}; "
@@ -102,6 +102,31 @@ def promises(fit: Any) -> list[str]:
         words.append(f"{hedge}The policy is better than what was logged, by at least {number(promise.improvement)}.")
     else:
         words.append("Whether the policy is better than what was logged cannot be promised from this log.")
+    return [*words, *_width(fit)]
+
+
+CAUSES = {
+    "thin pairs": "few rows of some pairs of state and action",
+    "reward noise": "noise in the rewards",
+    "unsupported pairs": "pairs that were never logged, of which nothing is known",
+    "estimated distance to the best policy": "the policy's own distance from the best, as estimated",
+}
+
+
+def _width(fit: Any) -> list[str]:
+    """Why floor and ceiling are as far apart as they are, and which rows would raise the floor."""
+    promise = fit.certificate
+    parts = [
+        f"{number(part)} is due to {CAUSES[cause]}"
+        for cause, part in sorted(promise.causes.items(), key=lambda item: -item[1])
+        if part > 0.005 * promise.regret
+    ]
+    words = [f"Floor and ceiling are {number(promise.regret)} apart: {', '.join(parts)}."] if parts else []
+    wanted = [
+        f"{about(pair.rows)} more of {_pair(fit, pair)}: about {pair.raises:.2g} more" for pair in promise.wanted(3)
+    ]
+    if wanted:
+        words.append(f"What would raise the floor most, to log {'; '.join(wanted)}.")
     return words
 
 
