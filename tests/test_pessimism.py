@@ -151,15 +151,70 @@ def test_pooling_and_penalty_are_those_of_the_formulas(log, strength, seed):
 def test_the_pooled_model_is_the_mixture():
     rows = [(0, 0, 1.0, 0, False), (0, 0, 0.0, 1, False), (0, 1, 4.0, 1, False), (1, 0, 0.0, 0, False)]
     table = pooling.Rows.of(counted(rows, 2, 2), 0.9)
-    w = np.array([[0.5, 0.25], [1.0, 0.0]])
-    mdp = table.pooled_model(w, 0.0)
+    w, tilt = np.array([[0.5, 0.25], [1.0, 0.0]]), np.array([[0.0, 0.2], [0.3, 0.0]])
+    mdp = table.pooled_model(pooling.Lean(w, tilt, np.array([[1, 0], [0, 0]])), 0.0)
     P = mdp.transitions.toarray().reshape(2, 2, 2)
     average, mean_reward = np.array([1.0, 2.0]) / 3.0, 5.0 / 3.0
-    assert P[0, 0] == pytest.approx(0.5 * np.array([0.5, 0.5]) + 0.5 * average)
-    assert P[0, 1] == pytest.approx(0.25 * np.array([0.0, 1.0]) + 0.75 * average)
-    assert mdp.rewards[0] == pytest.approx([0.25 + 0.5 * mean_reward, 1.0 + 0.75 * mean_reward])
+    other, other_reward = np.array([0.5, 0.5]), 0.5
+    assert P[0, 0] == pytest.approx(0.5 * other + 0.5 * average)
+    assert P[0, 1] == pytest.approx(0.25 * np.array([0.0, 1.0]) + 0.75 * (0.8 * average + 0.2 * other))
+    tilted = 1.0 + 0.75 * (0.8 * mean_reward + 0.2 * other_reward)
+    assert mdp.rewards[0] == pytest.approx([0.25 + 0.5 * mean_reward, tilted])
     assert P[1, 0] == pytest.approx([1.0, 0.0])
     assert not mdp.available[1, 1]
+
+
+def mixed_model(v, mean, t):
+    """Effects of actions, normal with variance t, and the restricted likelihood: y = m_s + e_a + noise, dense solves.
+
+    v is {(s, a): precision of the mean}; m_s is free.
+    """
+    pairs = sorted(v)
+    states, A = sorted({s for s, _ in pairs}), 1 + max(a for _, a in pairs)
+    X = np.array([[float(s == x) for x in states] for s, _ in pairs])
+    Z = np.array([[float(a == x) for x in range(A)] for _, a in pairs])
+    y, noise = np.array([mean[pair] for pair in pairs]), np.diag([1.0 / v[pair] for pair in pairs])
+    inverse = np.linalg.inv(noise + t * Z @ Z.T)
+    fixed = X.T @ inverse @ X
+    project = inverse - inverse @ X @ np.linalg.inv(fixed) @ X.T @ inverse
+    likelihood = np.linalg.slogdet(inverse)[1] - np.linalg.slogdet(fixed)[1] - y @ project @ y
+    return t * Z.T @ project @ y, 0.5 * likelihood
+
+
+@settings(max_examples=40, deadline=None)
+@given(logs(), st.integers(0, 10**6))
+def test_what_pairs_lean_on_is_that_of_a_mixed_model(log, seed):
+    rows, S, A = log
+    rng = np.random.default_rng(seed)
+    table = pooling.Rows.of(counted([(s, a, r + rng.normal(), t, e) for s, a, r, t, e in rows], S, A), 0.9)
+    V = np.append(rng.normal(size=S), 0.0)[: table.total.size]
+    moments = table.moments(V)
+    w, sigma2 = rng.uniform(0.05, 0.95, table.n.shape), rng.uniform(0.5, 2.0, table.n.shape)
+    pairs = list(map(tuple, np.argwhere(table.supported)))
+    thin = sum((1 - w[p]) * w[p] for p in pairs) / sum((1 - w[p]) ** 2 * table.n[p] / sigma2[p] for p in pairs)
+    own, beyond, likelihoods = [], [], []
+    for q in pooling.PARTS:
+        k = {p: table.n[p] * (1 / w[p] - 1) / (1 - q) for p in pairs}  # of what is left to the pair itself
+        v = {p: 1 / (sigma2[p] / table.n[p] + sigma2[p] / k[p]) for p in pairs}
+        effects, likelihood = mixed_model(v, moments.mean, q * thin)
+        usual = {s: sum(table.habit[s, a] * effects[a] for x, a in pairs if x == s) for s, _ in pairs}
+        own.append({p: table.n[p] / (table.n[p] + k[p]) for p in pairs})
+        beyond.append({p: (1 - own[-1][p]) * (effects[p[1]] - usual[p[0]]) for p in pairs})
+        likelihoods.append(likelihood)
+    chances = np.exp(np.array(likelihoods) - max(likelihoods))
+    chances /= chances.sum()
+
+    lean = pooling.leaning(table, moments, w, sigma2)
+    Q = table.pooled_model(lean, 0.0).q_values(V)
+    for p in pairs:
+        there = [moments.mean[x] for x in pairs if x[0] == p[0]]
+        mine = sum(c * x[p] for c, x in zip(chances, own, strict=True))
+        rest = sum(c * x[p] for c, x in zip(chances, beyond, strict=True)) / (1 - mine)
+        usual = sum(table.habit[x] * moments.mean[x] for x in pairs if x[0] == p[0])
+        # Never beyond what the state's own pairs have shown.
+        leant = min(max(usual + rest, min(there)), max(there))
+        assert lean.own[p] == pytest.approx(mine, abs=1e-9)
+        assert Q[p] == pytest.approx(mine * moments.mean[p] + (1 - mine) * leant, abs=1e-8)
 
 
 # ---- what holds on any log
@@ -286,6 +341,20 @@ def test_what_is_refused():
 
 
 # ---- what holds on average
+
+
+def test_an_action_that_is_better_everywhere_is_found_in_thin_states():
+    """300 states, three rows each, four actions that pay 1 in half of the rows, the last one in .6 of them. A state's
+    own rows lead to the last action in 28% of the states (deviation 2.3% over 100 other logs), which all others of the
+    log tell to be better: 36% (6%; at most 58% have logged it). Below 31% on average of 20 logs would be a false alarm
+    with probability < 1e-3."""
+    rng, s, share = np.random.default_rng(6), np.repeat(np.arange(300), 3), 0.0
+    for _ in range(20):
+        a = rng.integers(0, 4, 900)
+        r = (rng.random(900) < 0.5 + 0.1 * (a == 3)).astype(float)
+        counts = Counts.from_arrays(s, a, r, s, np.ones(900, bool), states=300, actions=4, reward_range=(0.0, 1.0))
+        share += careful_model(counts, 0.0).policy.matrix[:300, 3].mean() / 20
+    assert share >= 0.31
 
 
 def test_the_standard_error_of_the_logged_value_is_right():

@@ -132,7 +132,7 @@ def _asked(chose: Rows, other: Rows, start: Array, learn: Learn) -> tuple[float,
     S = chose.counts.shape[0]
     V = np.zeros(other.total.size)
     V[:S] = fit.V[:S]
-    ours, theirs = chose.moments(fit.V), other.moments(V)
+    theirs = other.moments(V)
     weights = np.full(chose.total.size, np.finfo(float).tiny)
     weights[:S] = np.maximum(start[:S], weights[:S])
     both = chose.supported[:S] & other.supported[:S]
@@ -140,9 +140,8 @@ def _asked(chose: Rows, other: Rows, start: Array, learn: Learn) -> tuple[float,
     n_1, n_2 = np.where(both, chose.n[:S], 0.0), np.where(both, other.n[:S], 1.0)
     usual = n_1 / np.maximum(n_1.sum(axis=1, keepdims=True), 1.0)
     contrast = chosen - chosen.sum(axis=1, keepdims=True) * usual  # sums to nothing in every state
-    pooled = ours.state_mean[:, None] + fit.shares * (ours.mean - ours.state_mean[:, None])
     found = (contrast * theirs.mean[:S]).sum()
-    promised = (contrast * pooled[:S]).sum()
+    promised = (contrast * np.where(both, fit.pooled.q_values(fit.V)[:S], 0.0)).sum()
     variance = (contrast**2 * fit.sigma2[:S] / n_2).sum()
     return float(found), float(promised), float(variance)
 

@@ -2,8 +2,8 @@
 
 Problem   the plug-in model (frequencies for probabilities) has a best policy that is best at finding lucky pairs:
           of many thin pairs some look good by chance, and its value is a promise that nobody keeps.
-Pooling   thin pairs lean on the state's average, P~ and R~, and are charged a penalty for the doubt that choosing them
-Penalty   adds (`pooling`).
+Pooling   thin pairs lean on their state's average and on what the action does elsewhere, P~ and R~, and are charged a
+Penalty   penalty for the doubt that choosing them adds (`pooling`).
 Unknown   pairs never seen are not available. A state never left has no known future: it is worth what the states of the
           log are worth on average, so that nothing is drawn to it nor away from it.
 Update    V -> pooling, penalty -> model (P~, R~ - penalty) -> its optimal V, until V does not move. Pooling is settled
@@ -25,7 +25,7 @@ import numpy as np
 
 from dualq.algorithms.dynamic import solve_dynamic
 from dualq.algorithms.luck import Estimate, expect, log_variance, part_kept
-from dualq.algorithms.pooling import Fitted, Rows, bernstein_penalty, pooling_shares, row_variance
+from dualq.algorithms.pooling import Fitted, Lean, Rows, bernstein_penalty, leaning, pooling_shares, row_variance
 from dualq.errors import LogError
 from dualq.logs.counts import Counts
 from dualq.mdp import MDP
@@ -51,7 +51,7 @@ class Careful:
     behaviour: Policy  # n(s, a) / n(s); over all states' actions, and undecided, where the log never was
     V: Array = field(repr=False)  # optimal in mdp
     penalty: Array = field(repr=False)  # taken off the rewards of mdp
-    weight: Array = field(repr=False)  # w: what the pair's own rows count for; the rest is the state's average
+    weight: Array = field(repr=False)  # w: what the pair's own rows count for; the rest leans on others
     error: Array = field(repr=False)  # standard error of r + alpha V(s') of a pair; inf where it was never seen
     expected: Estimate  # value of the policy from the start, without what is luck in `claimed`
     logged: Estimate  # value of the logged behaviour from the start
@@ -80,7 +80,7 @@ def careful_model(
     start = _checked_start(start, rows)
     fit, policy, moved = _fit(rows, z, k_scale)
     behaviour = Policy(rows.habit, rows.plug_in.states, rows.plug_in.actions, ~rows.seen)
-    apart = rows.pooled_model(rows.supported.astype(float), fit.unknown_value)  # on average the log needs no pooling
+    apart = rows.pooled_model(_alone(rows), fit.unknown_value)  # on average the log needs no pooling
     kept = part_kept(counts, discount, start, lambda half: _fit(half, z, k_scale)[:2])
     expected, logged, claimed = expect(rows, fit.pooled, apart, policy, behaviour, start, kept)
     return Careful(
@@ -89,7 +89,7 @@ def careful_model(
         behaviour=behaviour,
         V=fit.V,
         penalty=fit.penalty,
-        weight=fit.shares,
+        weight=fit.lean.own,
         error=_pair_errors(rows, fit),
         expected=expected,
         logged=logged,
@@ -106,9 +106,9 @@ def _fit(rows: Rows, z: float, k_scale: float) -> tuple[Fitted, Policy, float]:
     """The model, the policy, and how far V still moved; with nothing to pool nor to charge, the plug-in."""
     if z == 0.0 and k_scale == 0.0:
         mdp, V = rows.plug_in, _optimal(rows.plug_in)[0]
-        shares = rows.supported.astype(float)
-        sigma2 = row_variance(rows, rows.moments(V), shares)
-        fit = Fitted(mdp, mdp, V, np.zeros(shares.shape), shares, sigma2, 0.0)
+        lean = _alone(rows)
+        sigma2 = row_variance(rows, rows.moments(V), lean.own)
+        fit = Fitted(mdp, mdp, V, np.zeros(sigma2.shape), lean.own, lean, sigma2, 0.0)
         return fit, Policy.greedy(mdp.q_values(V), mdp.states, mdp.actions), 0.0
     fit, moved = _rounds(rows, z, k_scale)
     return fit, _policy(rows, fit), moved
@@ -117,23 +117,31 @@ def _fit(rows: Rows, z: float, k_scale: float) -> tuple[Fitted, Policy, float]:
 def _rounds(rows: Rows, z: float, k_scale: float) -> tuple[Fitted, float]:
     """Iterate V -> pooling and penalty -> model -> V; the last round, and how far V moved in it."""
     V = Policy(rows.habit).value(rows.plug_in)
-    shares, fit, moved = rows.supported.astype(float), None, np.inf
+    lean, fit, moved = _alone(rows), None, np.inf
+    shares = lean.own
     for round_ in range(ROUNDS):
         moments = rows.moments(V)
         if round_ < POOLING_ROUNDS and k_scale > 0.0:
             shares = pooling_shares(rows, moments, k_scale)
+            lean = leaning(rows, moments, shares, row_variance(rows, moments, shares))
         sigma2 = row_variance(rows, moments, shares)
         penalty = bernstein_penalty(rows.n, rows.total, shares, sigma2, moments.spread, z)
         unknown_value = float(rows.total @ V) / rows.total.sum()
-        pooled = rows.pooled_model(shares, unknown_value)
+        pooled = rows.pooled_model(lean, unknown_value)
         mdp = _less(pooled, penalty)
         V_before, (V, _) = V, _optimal(mdp)
-        fit = Fitted(mdp, pooled, V, penalty, shares, sigma2, unknown_value)
+        fit = Fitted(mdp, pooled, V, penalty, shares, lean, sigma2, unknown_value)
         moved = float(np.abs(V - V_before).max())
         if round_ + 1 >= POOLING_ROUNDS and moved <= SETTLED * np.ptp(V):
             break
     assert fit is not None
     return fit, moved
+
+
+def _alone(rows: Rows) -> Lean:
+    """Every pair for itself."""
+    nothing = np.zeros(rows.n.shape)
+    return Lean(rows.supported.astype(float), nothing, nothing.astype(int))
 
 
 def _less(mdp: MDP, penalty: Array) -> MDP:

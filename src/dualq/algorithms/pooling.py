@@ -11,6 +11,18 @@ Pooling   a pair's row of P and its reward are drawn toward the average over the
           which has no unit. k lies on a grid; how frequent each k is among the states is estimated by maximum
           likelihood (empirical Bayes; EM), a state's own k has then a posterior, and w is the mean of n/(n+k). Where
           repeated pairs always do the same, k goes to nothing, and so does the pooling.
+Effects   an action may do better than others wherever it is taken: a part q of tau^2 is then the action's own, in all
+          states alike. With q given, effects e of the actions are normal with the variance t = q T, T being what tau^2
+          is where pairs are thin, sum (1-w) w / sum (1-w)^2 n / sigma^2; what is left to the pair itself counts by
+          w_q = (1-q) w / (1 - q w); means of pairs scatter by 1/v = sigma^2 / (n (1 - w_q)) about m_s + e_a, m_s free;
+          and (mixed models and their restricted likelihood; Henderson, 1975; Patterson and Thompson, 1971)
+              b_a = sum_s v (mean_a - m_s),    D = sum_s diag(v_s) - v_s v_s' / sum_a v_a(s),    e = (D + I/t)^-1 b
+              log L(q) = (sum log v - sum_s log sum_a v_a - sum v (mean - m_s)^2 + b'e - log det(I + t D)) / 2
+          where m_s is the state's mean by the weights v. All q of a short list are alike before; w and effects are
+          means over what the log says of q. A pair then leans on m + e_a - sum_b e_b n_b/n in the place of m, which is
+          the state's average mixed with the row of its best pair (of its worst, where that is less than m) by as much
+          as it takes: what the state's own rows have shown is not left. q is small: a bet that is made in all states
+          at once does not average out, and what is large shows in the pairs themselves.
 Apart     a pair that stands out by t standard errors is pooled with k / (1 + (t/2)^4): shrinking what is plainly apart
           would cost a little at every step of a long way, always in the same direction (limited translation; Efron and
           Morris, 1972). Rare events are not normal, and a row or two of them are nothing plain: t is Bernstein's,
@@ -50,6 +62,8 @@ Array = np.ndarray
 
 GRID = np.concatenate([[1e-6], 10.0 ** np.arange(-2.0, 4.25, 0.5)])  # the values that k can have
 EM_STEPS = 30
+PARTS = 0.0, 0.01, 0.03, 0.1  # the values that q can have
+MANY_ACTIONS = 1_000  # from here on effects of single actions are not looked for
 STANDS_OUT = 4.0  # squared standard errors from which on a pair is more and more left alone
 ALIKE = 1e4  # rows of the log's variance beside a state's own, where states do not differ in it
 ROUNDING = 1e-13  # squares below this part of what they were computed from are rounding
@@ -68,6 +82,14 @@ class Moments(NamedTuple):
     state_spread: Array  # (S,) max y - min y of all its rows
     between: Array  # (S,) sum over the state's rows of squares of their pair's mean about the state's
     fourth: Array  # (S,) sum over the state's rows of the fourth power of y less the pair's mean
+
+
+class Lean(NamedTuple):
+    """What a pair's row is made of: w its own; of the rest, c the row of one pair of its state, 1 - c the average."""
+
+    own: Array  # w (S, A)
+    tilt: Array  # c (S, A)
+    toward: Array  # (S, A) the action of that one pair
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,19 +167,23 @@ class Rows:
             fourth=fourth,
         )
 
-    def pooled_model(self, shares: Array, unknown_value: float) -> MDP:
+    def pooled_model(self, lean: Lean, unknown_value: float) -> MDP:
         """(P~, R~); states without a known future are worth `unknown_value`."""
         plug_in, (S, A) = self.plug_in, self.n.shape
-        P = plug_in.transitions
-        own = np.where(self.supported, shares, 1.0)
-        mean_reward = (self.habit * plug_in.rewards).sum(axis=1, keepdims=True)
-        rewards = np.where(self.supported, own * plug_in.rewards + (1.0 - own) * mean_reward, plug_in.rewards)
+        P, R = plug_in.transitions, plug_in.rewards
+        own = np.where(self.supported, lean.own, 1.0)
+        average, one = (1.0 - own) * (1.0 - lean.tilt), (1.0 - own) * lean.tilt
+        mean_reward = (self.habit * R).sum(axis=1, keepdims=True)
+        rewards = own * R + average * mean_reward + one * np.take_along_axis(R, lean.toward, axis=1)
+        rewards = np.where(self.supported, rewards, R)
         rewards[self.unknown] = (1.0 - plug_in.discount) * unknown_value
         if (own < 1.0).any():
             s, a = np.nonzero(self.supported)
-            average = sp.csr_array((self.habit[s, a], (s, s * A + a)), shape=(S, S * A)) @ P
-            rest = sp.csr_array(((1.0 - own)[s, a], (s * A + a, s)), shape=(S * A, S))
-            P = sp.csr_array(sp.diags_array(own.ravel()) @ P + rest @ average)
+            pair = s * A + a
+            usual = sp.csr_array((self.habit[s, a], (s, pair)), shape=(S, S * A)) @ P
+            from_usual = sp.csr_array((average[s, a], (pair, s)), shape=(S * A, S))
+            from_one = sp.csr_array((one[s, a], (pair, s * A + lean.toward[s, a])), shape=(S * A, S * A))
+            P = sp.csr_array(sp.diags_array(own.ravel()) @ P + from_usual @ usual + from_one @ P)
         return MDP(
             P, rewards, plug_in.discount, states=plug_in.states, actions=plug_in.actions, available=plug_in.available
         )
@@ -178,7 +204,8 @@ class Fitted(NamedTuple):
     pooled: MDP  # without the penalty
     V: Array  # optimal in mdp
     penalty: Array
-    shares: Array  # w (S, A)
+    shares: Array  # n / (n + k) (S, A)
+    lean: Lean
     sigma2: Array  # variance of y (S, A)
     unknown_value: float  # of states never left
 
@@ -234,6 +261,60 @@ def _log_likelihood(n: Array, mean: Array, within: Array, k: float) -> Array:
     between = (p * (mean - m[:, None]) ** 2).sum(axis=1)
     logs = np.log(np.where(p > 0.0, p, 1.0)).sum(axis=1) - np.log(mass)
     return 0.5 * (logs - (n.sum(axis=1) - 1.0) * np.log(within + between))
+
+
+# ---- what an action does everywhere
+
+
+def leaning(rows: Rows, moments: Moments, shares: Array, sigma2: Array) -> Lean:
+    """Pooling by `shares`, where a part of what tells pairs apart is their action's in all states."""
+    if rows.n.shape[1] > MANY_ACTIONS:
+        return _tilted(rows, moments, shares, np.zeros(shares.shape))
+    fits, own, beyond = [], [], []
+    for part in PARTS:
+        effects, fit = action_effects(rows, moments, shares, sigma2, part)
+        own.append(_less_own(shares, part))
+        beyond.append((1.0 - own[-1]) * (effects - (rows.habit @ effects)[:, None]))
+        fits.append(fit)
+    chances = np.exp(np.array(fits) - max(fits))
+    chances /= chances.sum()
+    w = np.minimum(np.tensordot(chances, own, 1), shares)  # no more than shares, by rounding either
+    return _tilted(rows, moments, w, np.tensordot(chances, beyond, 1))
+
+
+def action_effects(rows: Rows, moments: Moments, shares: Array, sigma2: Array, part: float) -> tuple[Array, float]:
+    """e (A,) and log L, for one q."""
+    thin = rows.supported & (sigma2 > 0.0) & (shares < 1.0)
+    if not thin.any():
+        return np.zeros(rows.n.shape[1]), 0.0
+    precision = np.divide(rows.n, sigma2, out=np.zeros(sigma2.shape), where=thin)
+    rest = 1.0 - shares
+    t = part * (rest * shares)[thin].sum() / (precision * rest**2).sum()
+    v = precision * (1.0 - _less_own(shares, part))
+    told = thin.any(axis=1)
+    v, mean, mass = v[told], moments.mean[told], v[told].sum(axis=1)
+    apart = mean - ((v * mean).sum(axis=1) / mass)[:, None]
+    b, weights = (v * apart).sum(axis=0), sp.csr_array(v)
+    D = np.diag(v.sum(axis=0)) - (weights.T @ sp.diags_array(1.0 / mass) @ weights).toarray()
+    spread = np.eye(b.size) + t * D
+    effects = np.linalg.solve(spread, t * b)
+    fit = np.log(v[v > 0.0]).sum() - np.log(mass).sum() - (v * apart**2).sum()
+    return effects, float(0.5 * (fit + b @ effects - np.linalg.slogdet(spread)[1]))
+
+
+def _less_own(shares: Array, part: float) -> Array:
+    """w_q."""
+    return (1.0 - part) * shares / (1.0 - part * shares)
+
+
+def _tilted(rows: Rows, moments: Moments, shares: Array, beyond: Array) -> Lean:
+    """The rest of a row, 1 - w, is worth the state's mean and `beyond` that, as far as the state's pairs go."""
+    beyond = np.divide(beyond, 1.0 - shares, out=np.zeros(beyond.shape), where=rows.supported & (shares < 1.0))
+    apart = np.where(rows.supported, moments.mean - moments.state_mean[:, None], 0.0)
+    toward = np.where(beyond > 0.0, apart.argmax(axis=1)[:, None], apart.argmin(axis=1)[:, None])
+    room = np.take_along_axis(apart, toward, axis=1)
+    tilt = np.divide(beyond, room, out=np.zeros(room.shape), where=beyond * room > 0.0)
+    return Lean(shares, np.minimum(tilt, 1.0), toward)
 
 
 # ---- the penalty
