@@ -10,8 +10,10 @@ Kept      `claimed` is the policy's value in the pooled model. It was chosen for
           reliability of a test of twice the length (Spearman; Brown; 1910). Mean and deviation of that, and then
               expected = logged + kept (claimed - logged)
           Costs of a policy that was chosen for what it earns are lucky too, and dealt with alike (costs.py).
-Error     of a value in the log's own model, pairs apart, with the values V of that policy and its occupancy: the
-          squares of three parts are added.
+Error     of a value in a model, with the values V of that policy there and its occupancy: the squares of three parts
+          are added. The model is the log's own, pairs apart, for what was logged, and the pooled one for the policy
+          that was chosen: a pair that was seen once always leads to the same state, and a policy that leans on other
+          rows for good reasons might go round in circles there.
             rows     sum_{s,a} occupancy(s,a)^2 sigma^2(s,a) / n(s,a);  sigma^2 as in `pooling`, and beside the squares
                      of all pairs one row's worth of the variance of y in the whole log: where no pair was seen twice
                      that is all there is, and where repeated pairs always did the same it is next to nothing.
@@ -23,7 +25,7 @@ Error     of a value in the log's own model, pairs apart, with the values V of t
                      (chance to end there, discounted)^2 (variance of V over the log's rows + mean(V - V_b)^2)
           That of `expected` is the one of the two values, by their parts, beside the deviation of `kept` times the
           gain and half of what was taken off for luck: how lucky one log was is not known better than that. The
-          pooled model's own error would be smaller, as far as its prior is right; this one does not rely on it.
+          error of pooled rows would be smaller, as far as their prior is right; this one does not rely on it.
 The start is taken as given. An estimate with its standard error is no floor: that is the certificate's.
 """
 
@@ -63,22 +65,22 @@ def expect(
     claimed = float(start @ policy.value(pooled))
     usual = behaviour.value(apart)
     logged = estimate(rows, apart, behaviour, start, usual)
-    error = estimate(rows, apart, policy, start, usual).error
+    error = estimate(rows, pooled, policy, start, usual).error
     gain = claimed - logged.value
     of_rows = (1.0 - kept.value) * logged.error + kept.value * error  # of the same rows: no cancelling
     parts = of_rows, kept.error * gain, HOW_LUCKY * (1.0 - kept.value) * gain
     return Estimate(logged.value + kept.value * gain, float(np.linalg.norm(parts))), logged, claimed
 
 
-def estimate(rows: Rows, apart: MDP, policy: Policy, start: Array, usual: Array) -> Estimate:
-    """Value of a policy from the start in the log's own model, and its error; `usual` is V of the logged behaviour."""
-    V = policy.value(apart)
-    occupancy = policy.occupancy(apart, np.maximum(start, np.finfo(float).tiny))  # its weights must be positive
+def estimate(rows: Rows, mdp: MDP, policy: Policy, start: Array, usual: Array) -> Estimate:
+    """Value of a policy from the start in a model of the log, and its error; `usual` is V of the logged behaviour."""
+    V = policy.value(mdp)
+    occupancy = policy.occupancy(mdp, np.maximum(start, np.finfo(float).tiny))  # its weights must be positive
     moments, N = rows.moments(V), rows.total.sum()
     sigma2 = row_variance(rows, moments, rows.supported.astype(float), log_variance(rows, moments))
     by_rows = (occupancy**2 * sigma2 / np.maximum(rows.n, 1.0)).sum()
     unseen = _reward_spread(rows) * occupancy[rows.supported].sum() / N
-    ended = (1.0 - apart.discount) * occupancy[rows.unknown].sum(axis=1)
+    ended = (1.0 - mdp.discount) * occupancy[rows.unknown].sum(axis=1)
     mean = rows.total @ V / N
     doubt = rows.total @ (V - mean) ** 2 / N + (mean - rows.total @ usual / N) ** 2
     return Estimate(float(start @ V), float(np.sqrt(by_rows + unseen**2 + (ended**2).sum() * doubt)))

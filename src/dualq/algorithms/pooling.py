@@ -62,7 +62,7 @@ Array = np.ndarray
 
 GRID = np.concatenate([[1e-6], 10.0 ** np.arange(-2.0, 4.25, 0.5)])  # the values that k can have
 EM_STEPS = 30
-PARTS = 0.0, 0.01, 0.03, 0.1  # the values that q can have
+PARTS = 0.0, 0.003, 0.01, 0.03  # the values that q can have
 MANY_ACTIONS = 1_000  # from here on effects of single actions are not looked for
 STANDS_OUT = 4.0  # squared standard errors from which on a pair is more and more left alone
 ALIKE = 1e4  # rows of the log's variance beside a state's own, where states do not differ in it
