@@ -459,9 +459,19 @@ def _sqlite(files: list[str], name: str, table: str | None, delimiter: str | Non
             con = ibis.sqlite.connect(file)
             read = con.table(_table_name(name, table, con.list_tables()))
             con.con.execute("PRAGMA quick_check(1)")
+            read, label = _typed(read), f"{name}::{read.get_name()}"
     except sqlite3.Error as error:
         raise LogError(f"{name}: cannot be read{_cut_off(error)} ({error})") from None
-    return Source(read, f"{name}::{read.get_name()}", lambda: _sqlite(files, name, table, delimiter))
+    return Source(read, label, lambda: _sqlite(files, name, table, delimiter))
+
+
+def _typed(table: Any) -> Any:
+    """Columns of numbers in which some value is text, as text: in SQLite every value has a type of its own."""
+    numbers = [column for column, kind in table.schema().items() if kind.is_numeric()]
+    asked = {f"c{i}": table.count(where=table[column].typeof() == "text") for i, column in enumerate(numbers)}
+    found = table.aggregate(**asked).to_pyarrow().to_pylist()[0] if asked else {}
+    mixed = [column for column, some in zip(numbers, found.values(), strict=True) if some]
+    return table.mutate(**{column: table[column].cast("string") for column in mixed}) if mixed else table
 
 
 def _of_url(url: str, table: str | None) -> Source:
