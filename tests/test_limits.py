@@ -636,8 +636,8 @@ def test_limits_by_name():
     assert [str(limit) for limit in found.values()] == ["stockout <= 0.02", "late >= 0.5"]
     assert str(L.as_limits("late <= 3", costs)["late"]) == "late <= 3"
     assert L.as_limits(None) == {}
-    with pytest.raises(ModelError, match=r"no cost is named 'stokout'; did you mean 'stockout'\?"):
-        L.as_limits("stokout<=1", costs)
+    with pytest.raises(ModelError, match=r"no cost is named 'STOKOUT'; did you mean 'stockout'\?"):
+        L.as_limits("STOKOUT<=1", costs)
     with pytest.raises(ModelError, match="no cost is named 'x'; known are none"):
         L.as_limits({"x": 1.0})
     with pytest.raises(ModelError, match="two limits are named 'late'"):

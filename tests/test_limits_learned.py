@@ -488,7 +488,7 @@ def test_a_limited_fit_is_what_it_was_after_saving(few, tmp_path):
 @pytest.mark.parametrize(
     ("limit", "error", "message"),
     [
-        ({"brokn": 0.1}, LogError, "no cost 'brokn'; did you mean 'broken'?"),
+        ({"Brokn": 0.1}, LogError, "no cost 'Brokn'; did you mean 'broken'?"),
         ("other<=1", LogError, "no cost 'other'; its costs: broken"),
         ("broken<0.1", ModelError, "has no <= or >="),
         ("broken<=often", ModelError, "which is no number"),
