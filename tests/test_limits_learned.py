@@ -166,6 +166,21 @@ def test_states_that_were_never_left_are_in_the_error_of_costs():
     assert np.sqrt(np.mean(np.square(wrong)) / np.mean(np.square(errors))) == pytest.approx(1.0, abs=0.2)
 
 
+def test_errors_of_decisions_are_those_of_the_policy_that_follows():
+    # Each pair has hundreds of rows and is hardly pooled: the error is that of a mean of r + alpha V(s'), with V of the
+    # recommended policy by a dense solve. Where the best is done later, values are others, and errors too.
+    s, a, r, s_next, _ = rows(20_000, 7)
+    fit = learned(20_000, 7, {"broken": 0.2}, margin="none")
+    matrix, counts = fit.policy.matrix, np.zeros((3, 2, 3))
+    np.add.at(counts, (s, a, s_next), 1)
+    chain = np.einsum("sa,sat->st", matrix, counts / counts.sum(axis=2, keepdims=True))
+    V = np.linalg.solve(np.eye(3) - ALPHA * chain, (matrix * PAY).sum(axis=1))
+    for pair in itertools.product(range(3), range(2)):
+        here = (s == pair[0]) & (a == pair[1])
+        y = r[here] + ALPHA * V[s_next[here]]
+        assert fit.errors[pair] == pytest.approx(y.std() / np.sqrt(here.sum()), rel=0.05)
+
+
 def test_one_block_gives_the_bounds_that_cost_bounds_gives(few):
     counts = recorded(300, 5).counts()
     asked = few.asked[0]

@@ -29,7 +29,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from dualq._version import __version__
-from dualq.algorithms.pessimism import Careful, Estimate
+from dualq.algorithms.pessimism import Careful, Estimate, pair_errors
+from dualq.algorithms.pooling import Rows
 from dualq.certificate import Certificate, Wanted
 from dualq.costs import Asked, Estimates
 from dualq.errors import CheckpointError
@@ -142,14 +143,21 @@ class Fit:
 
         Later the best is done; under limits, what the recommended policy does.
         """
-        V = self._everywhere.value(self.careful.mdp) if self.limits else self.careful.V
-        Q = self.careful.mdp.q_values(V) + self.careful.penalty
+        Q = self.careful.mdp.q_values(self._later) + self.careful.penalty
         return np.where(self.counts.visits > 0, Q[: len(self.counts.states)], np.nan)
 
     @cached_property
     def errors(self) -> Array:
         """(S, A) standard errors of `values` for the next step alone; inf where a pair was never logged."""
-        return self.careful.error[: len(self.counts.states)]
+        careful, S = self.careful, len(self.counts.states)
+        if not self.limits:
+            return careful.error[:S]
+        return pair_errors(Rows.of(self.counts, careful.mdp.discount), self._later, careful.weight)[:S]
+
+    @cached_property
+    def _later(self) -> Array:
+        """What the states of the model are worth where `values` go on."""
+        return self._everywhere.value(self.careful.mdp) if self.limits else self.careful.V
 
     @cached_property
     def time_share(self) -> Array:
