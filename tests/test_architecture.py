@@ -46,6 +46,7 @@ LAYERS = [
     "models",
     "experiments",
     "packing",
+    "saved",
     "report",
     "frontiers",
     "fit",

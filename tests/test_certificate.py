@@ -491,7 +491,7 @@ def test_labels_in_the_table_in_wanted_and_in_starts():
 
 
 def test_refusals():
-    counts = Counts.from_arrays([0, 1], [0, 0], [0.0, 1.0], [1, 0], states=2, actions=2)
+    counts = Counts.from_arrays([0, 1], [0, 0], [0.0, 1.0], [1, 0], states=2, actions=2, costs={"late": [0.0, 1.0]})
     policy = dualq.Policy([[1.0, 0.0], [1.0, 0.0]])
     good = (policy, 0.9, [1.0, 0.0])
     with pytest.raises(LogError, match="at least one block"):
@@ -500,6 +500,14 @@ def test_refusals():
         dualq.certificate_of(counts, *good, method="magic")
     with pytest.raises(ModelError, match="confidence is 95"):
         dualq.certificate_of(counts, *good, confidence=95)
+    for call in (dualq.certificate_of, dualq.cost_bounds):
+        words = (counts, policy) if call is dualq.certificate_of else (counts, policy, "late")
+        with pytest.raises(ModelError, match=r"confidence is '0\.95'; it must be between 0 and 1"):
+            call(*words, 0.9, [1.0, 0.0], confidence="0.95")
+        with pytest.raises(ModelError, match="discount is 1; it must be at least 0 and below 1"):
+            call(*words, 1.0, [1.0, 0.0])
+    with pytest.raises(ModelError, match=r"confidence is '0\.95'"):
+        dualq.Regret(0.5, confidence="0.95")
     with pytest.raises(ModelError, match=r"start has shape \(4,\)"):
         dualq.certificate_of(counts, policy, 0.9, [1.0, 0.0, 0.0, 0.0])
     with pytest.raises(ModelError, match="negative weight"):

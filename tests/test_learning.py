@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import datetime
 import json
+import subprocess
+import sys
+import textwrap
 
 import numpy as np
 import pytest
@@ -215,6 +218,37 @@ def test_a_state_that_the_log_does_not_know(fit):
     assert fit.policy.act(7, default="wait") == "wait"
     with pytest.raises(LogError, match="no state 7"):
         fit.explain(7)
+
+
+def test_a_saved_fit_acts_as_the_fit_does_without_what_learned_it(tmp_path):
+    rng = np.random.default_rng(0)
+    days, going = [datetime.date(2024, 2, 28), datetime.date(2024, 2, 29)], rng.integers(0, 2, 400)
+    rows = {
+        "day": [days[i] for i in rng.integers(0, 2, 400)],
+        "level": rng.uniform(0.0, 8.0, 400),
+        "act": [["wait", "go"][i] for i in going],
+        "r": 1.0 * going,
+        "cost": 1.0 * going,
+    }
+    columns = {"state": ["day", "level"], "action": "act", "reward": "r", "time": "row", "costs": ["cost"]}
+    log = dualq.read_log(rows, **columns, bins={"level": [2.0, 4.0]})
+    free = dualq.learn(log, discount=0.5, certificate=None)
+    fit = dualq.learn(log, discount=0.5, limits={"cost": 0.6}, margin="none", certificate=None)
+    assert free.policy.is_deterministic
+    assert not fit.policy.is_deterministic  # somewhere it draws
+    states = [{"day": str(day), "level": level} for day in days for level in (1.0, 3.0, 5.0)]
+    for i, one in enumerate((free, fit)):
+        one.save(tmp_path / str(i))
+        wanted = [one.act(state, seed) for state in states for seed in range(10)]
+        code = f"""
+            import sys
+            from dualq.saved import decider_of
+            decide = decider_of({str(tmp_path / str(i))!r}).act
+            print([decide(state, seed) for state in {states} for seed in range(10)])
+            print(sorted({{"scipy", "numba", "highspy", "ibis", "duckdb", "altair", "pandas"}} & set(sys.modules)))
+        """
+        done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines() == [str(wanted), "[]"]
 
 
 def test_numbers_find_their_bins():

@@ -61,6 +61,52 @@ def test_a_table_has_the_coverage_of_its_arrays(tmp_path):
     assert log.markov_test().p_value == pytest.approx(read.markov_test().p_value, rel=1e-9)
 
 
+@pytest.mark.parametrize("clock", ["one walk", "days that all shops share", "steps of each shop"])
+def test_rows_in_any_order_are_the_log_that_their_times_tell(clock, tmp_path):
+    # 30 walks of 50 rows, or 60 of 25; the second half of all rows, in time, pays more
+    shops, rows = (60, 25) if clock == "steps of each shop" else (30, 50)
+    P, theta, rewards = model(0)
+    walks = [walk(np.random.default_rng(i), rows, P, theta, rewards) for i in range(shops)]
+    s, a, r, s_next = (
+        np.concatenate([getattr(w, x) for w in walks]) for x in ("state", "action", "reward", "next_state")
+    )
+    shop, step = np.repeat(np.arange(shops), rows), np.tile(np.arange(rows), shops)
+    times = {"one walk": shop * rows + step}.get(clock, step)
+    in_time = np.lexsort((step, shop) if clock != "days that all shops share" else (shop, step))
+    r = r + 2.0 * (np.argsort(in_time) >= s.size // 2)
+    more = {"reward_range": (r.min(), r.max()), "cost_ranges": {"late": (-1, 4)}}
+
+    def log_of(order):
+        episode = None if clock == "one walk" else shop[order]
+        costs = {"late": s[order] - 1.0 * a[order]}
+        columns = (x[order] for x in (s, a, r, s_next))
+        return dualq.Log(*columns, 4, 2, time=times[order], episode=episode, costs=costs, **more)
+
+    logs = [log_of(in_time), log_of(np.random.default_rng(9).permutation(s.size))]
+    logs[0].to_parquet(tmp_path / "log.parquet")  # counted by the engine, which sorts by itself
+    logs.append(dualq.read_log(tmp_path / "log.parquet"))
+    assert logs[0].state.tolist() == logs[1].state.tolist() == s[in_time].tolist()
+    blocks = [[(b.n.tolist(), b.s.tolist()) for b in dualq.counts_in_blocks(log)] for log in logs]
+    assert blocks[0] == blocks[1] == blocks[2]
+    first = [dualq.counts_in_blocks(log)[0] for log in logs]
+    assert first[1].cost_sums["late"].tolist() == first[2].cost_sums["late"].tolist()
+    found = [log.coverage().summary() for log in logs]
+    assert found[0] == found[1]
+    between = sum(s_next[rows - 1 : -1 : rows] != s[rows::rows])  # where one walk follows upon another
+    assert found[2]["jumps"] == found[1]["jumps"] == (between if clock == "one walk" else 0)
+    for name in ("behaviour", "dynamics", "rewards"):
+        assert found[2]["drift"][name]["p_value"] == pytest.approx(found[1]["drift"][name]["p_value"], rel=1e-6)
+    assert found[1]["drift"]["rewards"]["p_value"] < 1e-9
+    assert logs[2].markov_test().p_value == pytest.approx(logs[1].markov_test().p_value, rel=1e-6)
+    if clock != "one walk":
+        by_hand = np.bincount(s[step == 0], minlength=4)
+        assert [log.starts().tolist() for log in logs] == [by_hand.tolist()] * 3
+    promised = [dualq.learn(log, discount=0.5).certificate for log in logs]
+    assert promised[0].lower == promised[1].lower
+    assert promised[2].lower == pytest.approx(promised[1].lower, rel=1e-9)
+    assert promised[2].upper == pytest.approx(promised[1].upper, rel=1e-9)
+
+
 def test_false_alarms_are_as_rare_as_stated():
     # 150 walks without change, level .05: dynamics and rewards together alarm in at most 5% of them, so in more than
     # 16 with probability below .002; the same for behaviour and for memory.

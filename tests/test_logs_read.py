@@ -547,6 +547,29 @@ def test_files_cut_off_in_the_middle_are_said_to_be(tmp_path):
         dualq.read_log(tmp_path / "xy.parquet")  # ends like log.parquet, and is not like it
 
 
+@pytest.mark.parametrize("declared", ["REAL", "INTEGER", "NUMERIC", "TEXT", ""])
+def test_sqlite_sets_text_among_rewards_aside_as_csv_does(declared, tmp_path):
+    # SQLite keeps a type with every value; "oops" in a column of whole numbers would be added up as 0
+    rewards = [1.5, "oops", -2.0, "7", None, 0.25, "1e1", "3 apples", 4.0, 1.0]
+    rows = [(i % 3, i % 2, reward, i) for i, reward in enumerate(rewards)]
+    pd.DataFrame(rows, columns=["state", "action", "reward", "t"]).to_csv(tmp_path / "log.csv", index=False)
+    con = sqlite3.connect(tmp_path / "log.sqlite")
+    con.execute(f"CREATE TABLE log (state INTEGER, action INTEGER, reward {declared}, t INTEGER)")
+    con.executemany("INSERT INTO log VALUES (?, ?, ?, ?)", rows)
+    con.commit()
+    con.close()
+    logs = [
+        dualq.read_log(tmp_path / name, skip_bad=True, quarantine=tmp_path / f"{name}.bad")
+        for name in ("log.csv", "log.sqlite")
+    ]
+    assert [log.skipped for log in logs] == [3, 3]
+    assert logs[1].digest() == logs[0].digest()
+    reasons = [pd.read_csv(log.quarantine).sort_values("t")["reason"].tolist() for log in logs]
+    assert reasons[1] == reasons[0] != []
+    with pytest.raises(LogError, match=r"the reward column 'reward' is text: one row has 'oops'; it must hold numbers"):
+        dualq.read_log(tmp_path / "log.sqlite")
+
+
 def test_a_time_that_repeats_is_found_where_next_states_are_given(tmp_path, monkeypatch):
     rows = {"state": [0, 1, 0], "action": [0] * 3, "reward": [1.0] * 3, "next_state": [1, 0, 1], "episode": [1, 1, 1]}
     rows["t"] = [0, 1, 1]

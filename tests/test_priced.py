@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from naive import dense_transitions, masked_model, policy_occupancy
+from same_as_lp import check_same_as_lp
 from strategies import mdps, seeds
 
 import dualq
@@ -13,7 +14,7 @@ from dualq import problems
 from dualq.algorithms import priced
 from dualq.algorithms.flows import Units
 from dualq.algorithms.priced import solve_priced
-from dualq.errors import InfeasibleError, ModelError
+from dualq.errors import ModelError
 from dualq.policy import Policy
 
 
@@ -160,21 +161,7 @@ def test_models_of_all_kinds(mdp, seed):
             mdp, (1 - mdp.discount) * policy.occupancy(mdp, start / start.sum()), start
         )
         wanted.append(L.average(mdp, cost, "<=", float(value + rng.choice([-0.5, 0.0, 0.3])), f"c{i}"))
-    answers = []
-    for method in ("lp", "pdhg"):
-        try:
-            answers.append(dualq.solve(mdp, start, limits=wanted, method=method))
-        except InfeasibleError as error:
-            answers.append(error)
-    exact, found = answers
-    if isinstance(exact, InfeasibleError):
-        assert isinstance(found, InfeasibleError)
-        assert found.conflict == exact.conflict
-        return
-    size = (1.0 + np.abs(mdp.rewards).max()) * start.sum() / (1 - mdp.discount)
-    assert found.objective == pytest.approx(exact.objective, abs=3e-6 * size)
-    for limit in wanted:
-        assert found.values[limit.name] <= limit.bound + 1e-7
+    check_same_as_lp(mdp, start, wanted, "pdhg", within=3e-6)
 
 
 def test_the_bound_of_one_percent_costs_few_steps_and_more_cost_more():

@@ -23,6 +23,7 @@ import numpy as np
 from dualq.errors import ModelError
 from dualq.exact import solve
 from dualq.logs.counts import Counts
+from dualq.mdp import checked_discount
 from dualq.policy import Policy
 from dualq.proof.evidence import evidence_of, merged_counts, paying_counts, scaled_counts, turned_counts, value_range_of
 from dualq.proof.floors import (
@@ -138,7 +139,8 @@ def certificate_of(
     merged = merged_counts(blocks)
     if method not in METHODS:
         raise ModelError(f"no method {method!r}; there are {', '.join(METHODS)}")
-    check_numbers(confidence, discount)
+    check_confidence(confidence)
+    discount = checked_discount(discount)
     question = question_of(merged, policy, discount, start, confidence, available, value_range, seed)
     found = METHODS[method](blocks, merged, question)
     return dataclasses.replace(found, rows_needed=_rows_needed(found, blocks, question))
@@ -166,7 +168,8 @@ def cost_bounds(
     sign = -1.0 if sense == "<=" else 1.0  # a reward is close to its floor: the references are those of the best policy
     blocks = [turned_counts(paying_counts(block, cost), sign) for block in blocks]
     merged = merged_counts(blocks)
-    check_numbers(confidence, discount)
+    check_confidence(confidence)
+    discount = checked_discount(discount)
     pi, eta = _checked_policy(policy, merged), _checked_start(start, merged)
     low, high = value_range_of(None, merged, discount)
     models = models_of(blocks, merged, float(discount), 1.0 - confidence)
@@ -423,12 +426,10 @@ METHODS = {"proven": proven, "bootstrap": _bootstrap}
 # ---- checks at the border
 
 
-def check_numbers(confidence: float, discount: float) -> None:
-    """A ModelError where they are no confidence or no discount."""
-    if not 0.0 < confidence < 1.0:
+def check_confidence(confidence: Any) -> None:
+    """A ModelError where it is none."""
+    if not (isinstance(confidence, int | float | np.floating) and 0.0 < confidence < 1.0):
         raise ModelError(f"confidence is {confidence!r}; it must be between 0 and 1, such as 0.95")
-    if not 0.0 <= discount < 1.0:
-        raise ModelError(f"discount is {discount!r}; it must be at least 0 and less than 1")
 
 
 def _checked_policy(policy: Policy, counts: Counts) -> Array:

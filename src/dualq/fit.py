@@ -17,8 +17,6 @@ Arrays are (S,) or (S, A) in the log's own states and actions. The solution's mo
 from __future__ import annotations
 
 import dataclasses
-import datetime
-import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -31,30 +29,31 @@ import numpy as np
 from scipy.special import ndtri
 
 from dualq._version import __version__
-from dualq.algorithms.pessimism import Careful, Estimate
+from dualq.algorithms.pessimism import Careful, Estimate, pair_errors
+from dualq.algorithms.pooling import Rows
 from dualq.certificate import Certificate, Wanted
 from dualq.costs import Asked, Estimates
-from dualq.errors import CheckpointError, LogError
-from dualq.files import as_json_array, from_json_array, load_arrays, save_arrays, write_whole
+from dualq.errors import CheckpointError
+from dualq.files import as_json_array, save_arrays, write_whole
 from dualq.frontiers import Frontier, frontier_of
 from dualq.labels import Label
 from dualq.limits import ActionCap, Limit, Near
 from dualq.logs.counts import Counts
 from dualq.logs.coverage import Change, Coverage
-from dualq.logs.schema import Bins
 from dualq.margins import Kept
 from dualq.models import write_policy
 from dualq.packing import Packer, unpacked
 from dualq.policy import Policy
+from dualq.saddle.constrained import LimitedSolution
+from dualq.saved import ARRAYS, FORMAT, NUMBERS, POLICY, Decider, open_saved, sha256_of
 from dualq.solution import Solution
 
 Array = np.ndarray
 
-FORMAT = 1
-ARRAYS, NUMBERS, POLICY = "solution.npz", "fit.json", "policy.csv"
 KEPT = (
-    *(ActionCap, Asked, Careful, Certificate, Change, Counts, Coverage, Estimate, Kept, Limit, Near, Wanted),
-)  # the dataclasses that a saved fit holds
+    *(ActionCap, Asked, Careful, Certificate, Change, Counts, Coverage, Estimate, Kept, Limit, LimitedSolution, Near),
+    *(Solution, Wanted),
+)  # what a saved fit holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,14 +143,21 @@ class Fit:
 
         Later the best is done; under limits, what the recommended policy does.
         """
-        V = self._everywhere.value(self.careful.mdp) if self.limits else self.careful.V
-        Q = self.careful.mdp.q_values(V) + self.careful.penalty
+        Q = self.careful.mdp.q_values(self._later) + self.careful.penalty
         return np.where(self.counts.visits > 0, Q[: len(self.counts.states)], np.nan)
 
     @cached_property
     def errors(self) -> Array:
         """(S, A) standard errors of `values` for the next step alone; inf where a pair was never logged."""
-        return self.careful.error[: len(self.counts.states)]
+        careful, S = self.careful, len(self.counts.states)
+        if not self.limits:
+            return careful.error[:S]
+        return pair_errors(Rows.of(self.counts, careful.mdp.discount), self._later, careful.weight)[:S]
+
+    @cached_property
+    def _later(self) -> Array:
+        """What the states of the model are worth where `values` go on."""
+        return self._everywhere.value(self.careful.mdp) if self.limits else self.careful.V
 
     @cached_property
     def time_share(self) -> Array:
@@ -164,29 +170,15 @@ class Fit:
 
     def label(self, state: Label | Mapping[str, Any]) -> Label | Mapping[str, Any]:
         """A state as the log has it: numbers of columns that were cut into bins find their bins, dates may be text."""
-        names = self.counts.states.names
-        known = self.counts.states.named(0)
-        dates = {name for name in names if isinstance(known[name], datetime.date)}
-        if not (self.settings["bins"] or dates):
-            return state
-        values = state if isinstance(state, Mapping) else dict(zip(names, _parts(state, names), strict=True))
-        return {name: self._value(name, value, type(known.get(name))) for name, value in values.items()}
-
-    def _value(self, name: str, value: Any, kind: type) -> Any:
-        """A number finds its bin, and a date may be written as text."""
-        bins = self.settings["bins"]
-        if name in bins and not isinstance(value, str):
-            return Bins(tuple(bins[name])).label(value)
-        if isinstance(value, str) and issubclass(kind, datetime.date):
-            try:
-                return kind.fromisoformat(value)
-            except ValueError:
-                raise LogError(f"{name} is {value!r}; write a date as 2024-02-29") from None
-        return value
+        return self._decider.label(state)
 
     def act(self, state: Label | Mapping[str, Any], seed: Any = None, default: Any = None) -> Label:
         """The label of an action in a state, drawn where the policy is random; numbers find their bins."""
-        return self.policy.act(self.label(state), seed, default)
+        return self._decider.act(state, seed, default)
+
+    @property
+    def _decider(self) -> Decider:
+        return Decider(self.policy, self.settings["bins"])
 
     def explain(self, state: Label | Mapping[str, Any]) -> dict[str, Any]:
         """All that is known of one state: each action with its rows, its value and interval, and what is recommended.
@@ -298,7 +290,7 @@ class Fit:
             "format": FORMAT,
             "dualq": __version__,
             **self.summary(),
-            "sha256": {name: _sha256(folder / name) for name in (ARRAYS, POLICY)},
+            "sha256": {name: sha256_of(folder / name) for name in (ARRAYS, POLICY)},
         }
         text = json.dumps(numbers, indent=2, ensure_ascii=False, allow_nan=False, default=str)
         write_whole(folder / NUMBERS, (text + "\n").encode())
@@ -307,31 +299,8 @@ class Fit:
 
 def load(folder: str | os.PathLike) -> Fit:
     """The Fit that `fit.save(folder)` wrote; `CheckpointError` where fit.json or solution.npz is missing or changed."""
-    folder = Path(folder)
-    try:
-        known = json.loads((folder / NUMBERS).read_text())["sha256"][ARRAYS]
-    except (FileNotFoundError, NotADirectoryError):
-        raise CheckpointError(f"{folder}: no fit was saved here; there is no {NUMBERS}") from None
-    except (ValueError, KeyError, TypeError):
-        raise CheckpointError(f"{folder / NUMBERS}: was not written by dualq, or was changed") from None
-    arrays = load_arrays(folder / ARRAYS)
-    if _sha256(folder / ARRAYS) != known:
-        raise CheckpointError(f"{folder}: {ARRAYS} and {NUMBERS} are of different fits")
-    tree = from_json_array(arrays["tree"])
-    if tree["format"] != FORMAT:
-        raise CheckpointError(f"{folder}: is of the format {tree['format']}; this version of dualq reads {FORMAT}")
-    return unpacked(tree["fit"], arrays, {cls.__name__: cls for cls in (*KEPT, Fit)})
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _parts(state: Label, names: tuple[str, ...]) -> tuple[Any, ...]:
-    parts = state if isinstance(state, tuple | list) else (state,)
-    if len(parts) != len(names):
-        raise LogError(f"the state {state!r} has {len(parts)} parts; it needs {len(names)}: {', '.join(names)}")
-    return tuple(parts)
+    tree, arrays = open_saved(folder)
+    return unpacked(tree, arrays, {cls.__name__: cls for cls in (*KEPT, Fit)})
 
 
 def _written(kept: Kept) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from dualq.algorithms.choices import frequencies
 from dualq.algorithms.pessimism import Careful, careful_model
 from dualq.algorithms.schedules import inverse_sqrt
 from dualq.algorithms.spd_q import SPDQ
-from dualq.certificate import certificate_of
+from dualq.certificate import certificate_of, check_confidence
 from dualq.costs import Estimates
 from dualq.errors import LogError
 from dualq.exact import solve
@@ -72,8 +72,7 @@ def learn(
     """
     if solver not in SOLVERS:
         raise LogError(f"solver is {solver!r}; it must be one of {', '.join(SOLVERS)}")
-    if not (isinstance(confidence, int | float) and 0.0 < confidence < 1.0):
-        raise LogError(f"confidence is {confidence!r}; it must be between 0 and 1, such as 0.95")
+    check_confidence(confidence)
     if limits is not None and solver != "exact":
         raise LogError(f"solver is {solver!r}; with limits it must be exact")
     log = log if isinstance(log, Log | TableLog) else read_log(log)

@@ -22,7 +22,6 @@ Loosened  When limits cannot all be kept, bounds must give: by `gives` t, with t
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ import scipy.sparse as sp
 
 from dualq.errors import ModelError
 from dualq.mdp import MDP
+from dualq.plain import nearest
 from dualq.policy import Policy
 
 Array = np.ndarray
@@ -371,8 +371,8 @@ def _of_pair(name: Any, value: Any) -> AnyLimit | Words:
 def _named(costs: Mapping[str, Array], name: str) -> Array:
     if name in costs:
         return costs[name]
-    near = difflib.get_close_matches(name, list(costs), n=1)
-    known = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(map(repr, costs)) or 'none'}"
+    close = nearest(name, costs)
+    known = f"did you mean {close!r}?" if close is not None else f"known are {', '.join(map(repr, costs)) or 'none'}"
     raise ModelError(f"no cost is named {name!r}; {known}")
 
 

@@ -26,7 +26,6 @@ is one between occupancies on the careful model; it is kept there, and nothing i
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -43,6 +42,7 @@ from dualq.exact import solve
 from dualq.limits import ROUNDING, ActionCap, AnyLimit, Limit, Near, Words, as_limits, near, parse
 from dualq.logs.counts import Counts
 from dualq.mdp import MDP
+from dualq.plain import nearest
 from dualq.policy import Policy
 from dualq.saddle.constrained import LimitedSolution, least_shift
 
@@ -142,8 +142,12 @@ def _read(limits: Any, behaviour: Policy, costs: tuple[str, ...]) -> list[Any]:
 def _unknown(name: str, costs: tuple[str, ...]) -> str:
     if not costs:
         return f"a limit on {name!r}, but the log has no costs; name its columns: costs=[{name!r}], or --cost {name}"
-    close = difflib.get_close_matches(name, costs, n=1)
-    there = f"did you mean {close[0]!r}?" if close else f"its costs: {', '.join(c for c in costs if TOTAL not in c)}"
+    close = nearest(name, costs)
+    there = (
+        f"did you mean {close!r}?"
+        if close is not None
+        else f"its costs: {', '.join(c for c in costs if TOTAL not in c)}"
+    )
     return f"the log has no cost {name!r}; {there}"
 
 

@@ -73,7 +73,7 @@ class MDP:
         actions: Any = None,
         available: Any = None,
     ):
-        discount = _checked_discount(discount)
+        discount = checked_discount(discount)
         rows, num_actions = _sparse_rows(P)
         num_states = rows.shape[1]
         states = as_labels(states, num_states, "state")
@@ -229,7 +229,8 @@ class MDP:
 # ---- checks at the border
 
 
-def _checked_discount(discount: Any) -> float:
+def checked_discount(discount: Any) -> float:
+    """A discount as a number; a ModelError where it is none."""
     discount = _number("discount", discount)
     if not 0.0 <= discount < 1.0:
         advice = " (for episodes that end, use absorbing states and, say, 0.999)" if discount == 1.0 else ""

@@ -26,7 +26,7 @@ from dualq.errors import CheckpointError, ModelError
 from dualq.files import as_json_array, from_json_array, load_arrays, save_arrays, write_whole
 from dualq.labels import Labels
 from dualq.mdp import MDP, ROW_SUM_TOLERANCE
-from dualq.plain import nearest
+from dualq.plain import count, nearest
 from dualq.policy import Policy
 
 Array = np.ndarray
@@ -267,7 +267,7 @@ def _csv_table(path: Path, as_text: Iterable[str] = ()) -> Any:
         with suppress(pa.ArrowInvalid):
             read(use_threads=False)
         row = broken[0]
-        where = f"row {_row(path, row.number - 2)} has {_count(row.actual_columns, 'field')}"
+        where = f"row {_row(path, row.number - 2)} has {count(row.actual_columns, 'field')}"
         raise ModelError(f"{path}: {where}; the header has {row.expected_columns}") from None
 
     _check_header(path, header)
@@ -407,10 +407,6 @@ def _near(name: str, names: Iterable[str]) -> str:
     """`; did you mean 'x'?`, where a name is near."""
     near = nearest(name, [other.strip() for other in names])
     return f" (did you mean {near!r}?)" if near is not None else ""
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _first_line(error: Exception) -> str:

@@ -2,23 +2,23 @@
 
 In the JSON an object with the key "is" stands for an array, for labels (an Arrow table, so that 3 stays 3 and a date a
 date), for a policy, a model or a solution, or for a frozen dataclass, rebuilt from its fields. Whoever reads says which
-dataclasses may be named.
+classes may be named. What is heavy is imported where it is unpacked: a policy needs neither SciPy nor Numba.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from dualq.labels import Labels
-from dualq.mdp import MDP
 from dualq.policy import Policy
-from dualq.saddle.constrained import LimitedSolution
-from dualq.solution import Solution
+
+if TYPE_CHECKING:
+    from dualq.mdp import MDP
+    from dualq.solution import Solution
 
 Array = np.ndarray
 
@@ -50,14 +50,14 @@ class Packer:
             return {"is": "dict", "items": {key: self.pack(item) for key, item in value.items()}}
         if kind in _SEQUENCES.values():
             return {"is": kind.__name__, "items": [self.pack(item) for item in value]}
-        if kind not in _PARTS and not dataclasses.is_dataclass(kind):  # a date, a decimal: what a label may be
+        if kind.__name__ not in _PARTS and not dataclasses.is_dataclass(kind):  # a date, a decimal: what a label may be
             return {"is": "value", "table": self.pack(_as_table([[value]], ["value"]))}
-        parts = _PARTS.get(kind, _fields)(value)
+        parts = _PARTS.get(kind.__name__, _fields)(value)
         return {"is": kind.__name__, "fields": {key: self.pack(item) for key, item in parts.items()}}
 
 
 def unpacked(tree: Any, arrays: Mapping[str, Array], classes: Mapping[str, type]) -> Any:
-    """The value that a tree stands for; `classes` are the dataclasses that it may name."""
+    """The value that a tree stands for; `classes` are those that it may name, beside labels, policies and models."""
     if not isinstance(tree, dict):
         return tree
     kind = tree["is"]
@@ -126,6 +126,10 @@ def _columns(table: Array) -> list[list[Any]]:
 
 
 def _mdp(shape: tuple[int, int], indptr: Array, indices: Array, probabilities: Array, **fields: Any) -> MDP:
+    import scipy.sparse as sp
+
+    from dualq.mdp import MDP
+
     P = sp.csr_array((probabilities, indices, indptr), shape=shape)
     return MDP(P, fields.pop("rewards"), fields.pop("discount"), fields.pop("reward_range"), **fields)
 
@@ -136,21 +140,15 @@ def _solution_parts(s: Solution) -> dict[str, Any]:
 
 
 _SEQUENCES = {"tuple": tuple, "list": list, "frozenset": frozenset}
-_PARTS: dict[type, Any] = {
-    Labels: _labels_parts,
-    Policy: lambda p: {"matrix": p.matrix, "states": p.states, "actions": p.actions, "undecided": p.undecided},
-    MDP: lambda m: {
+_PARTS: dict[str, Any] = {
+    "Labels": _labels_parts,
+    "Policy": lambda p: {"matrix": p.matrix, "states": p.states, "actions": p.actions, "undecided": p.undecided},
+    "MDP": lambda m: {
         "shape": m.transitions.shape,
         **{name: getattr(m, name) for name in ("indptr", "indices", "probabilities", "rewards", "discount")},
         **{name: getattr(m, name) for name in ("reward_range", "states", "actions", "available")},
     },
-    Solution: _solution_parts,
-    LimitedSolution: lambda s: _solution_parts(s) | {"limits": s.limits, "prices": s.prices, "policy": s.dual_policy},
+    "Solution": _solution_parts,
+    "LimitedSolution": lambda s: _solution_parts(s) | {"limits": s.limits, "prices": s.prices, "policy": s.dual_policy},
 }
-_MAKERS = {
-    "Labels": _labels,
-    "Policy": Policy,
-    "MDP": _mdp,
-    "Solution": Solution,
-    "LimitedSolution": LimitedSolution,
-}
+_MAKERS = {"Labels": _labels, "Policy": Policy, "MDP": _mdp}

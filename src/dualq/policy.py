@@ -8,6 +8,8 @@ lambda^pi, with eta = (I - alpha P_pi')  sum_a lambda_a,  lambda_a(s) = pi_s(a) 
                                    policy.occupancy(mdp, weights)
 primal policy: argmax_a Q_a(s)     Policy.greedy(Q)
 dual policy: lambda_a(s) / sum_a' lambda_a'(s)   Policy.from_occupancy(occupancy)
+
+Acting needs neither SciPy nor Numba: they are imported by what computes values.
 """
 
 from __future__ import annotations
@@ -18,15 +20,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from dualq.chains import solve_chain
 from dualq.errors import ModelError
 from dualq.labels import Label, Labels, as_labels
-from dualq.mdp import MDP
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import scipy.sparse as sp
+
+    from dualq.mdp import MDP
 
 Array = np.ndarray
 
@@ -132,6 +134,8 @@ class Policy:
 
     def chain(self, mdp: MDP) -> tuple[sp.csr_array, Array]:
         """(P_pi, R_pi): the Markov chain and the expected rewards under this policy."""
+        import scipy.sparse as sp
+
         self.check_fits(mdp)
         S, A = self.matrix.shape
         s, a = np.nonzero(self.matrix)
@@ -140,6 +144,8 @@ class Policy:
 
     def value(self, mdp: MDP) -> Array:
         """V^pi: the expected discounted reward from each state, by a sparse solve to rounding."""
+        from dualq.chains import solve_chain
+
         P, R = self.chain(mdp)
         return solve_chain(P, mdp.discount, R)
 
@@ -153,6 +159,8 @@ class Policy:
 
     def occupancy(self, mdp: MDP, weights: Any = None) -> Array:
         """lambda^pi (S, A): expected discounted visits to each pair when states start with the weights eta >= 0."""
+        from dualq.chains import solve_chain
+
         P, _ = self.chain(mdp)
         eta = mdp.default_weights() if weights is None else mdp.checked_start(weights)
         visits = solve_chain(P, mdp.discount, eta, transpose=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dualq.certificate import Certificate, assumptions_of, check_numbers, proven, question_of
+from dualq.certificate import Certificate, assumptions_of, check_confidence, proven, question_of
 from dualq.errors import ModelError
 from dualq.logs.counts import Counts
 from dualq.mdp import MDP
@@ -35,7 +35,7 @@ class Regret:
     def __post_init__(self):
         if not self.most > 0.0:
             raise ModelError(f"the regret to stop at is {self.most!r}; it must be positive")
-        check_numbers(self.confidence, 0.0)
+        check_confidence(self.confidence)
 
     def watch(self, mdp: MDP, start: Array) -> Watch:
         """One run, from its first row."""

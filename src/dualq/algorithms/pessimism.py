@@ -90,7 +90,7 @@ def careful_model(
         V=fit.V,
         penalty=fit.penalty,
         weight=fit.lean.own,
-        error=_pair_errors(rows, fit),
+        error=pair_errors(rows, fit.V, fit.shares),
         expected=expected,
         logged=logged,
         claimed=claimed,
@@ -174,11 +174,11 @@ def _policy(rows: Rows, fit: Fitted) -> Policy:
     return Policy(matrix / matrix.sum(axis=1, keepdims=True), fit.mdp.states, fit.mdp.actions, ~rows.seen)
 
 
-def _pair_errors(rows: Rows, fit: Fitted) -> Array:
+def pair_errors(rows: Rows, V: Array, shares: Array) -> Array:
     """Standard error of the mean of y in a pair: sqrt(sigma^2 / (n + k)); inf where the pair was never seen."""
-    moments = rows.moments(fit.V)
-    sigma2 = row_variance(rows, moments, fit.shares, log_variance(rows, moments))
-    return np.where(rows.supported, np.sqrt(sigma2 * fit.shares / np.maximum(rows.n, 1.0)), np.inf)
+    moments = rows.moments(V)
+    sigma2 = row_variance(rows, moments, shares, log_variance(rows, moments))
+    return np.where(rows.supported, np.sqrt(sigma2 * shares / np.maximum(rows.n, 1.0)), np.inf)
 
 
 def _reason(rows: Rows, policy: Policy, expected: Estimate, logged: Estimate, pessimism: float) -> str:

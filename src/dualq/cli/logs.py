@@ -175,7 +175,10 @@ def _written(fit: Fit, out: Path) -> list[str]:
 
 def explain(run: Run, state: State, as_json: Json = False) -> None:
     """All that is known of one state: each action with its rows, its value, and what is recommended."""
-    fit = _loaded(run)
+    with working("Loading"):
+        from dualq.fit import load
+
+        fit = load(run)
     facts = fit.explain(_label(state))
     if as_json:
         print_json(facts)
@@ -217,15 +220,10 @@ def act(
     default: Annotated[str | None, _option("JSON", "The answer for a state that the log does not know.")] = None,
 ) -> None:
     """What to do in one state: the label of an action, as JSON."""
-    action = _loaded(run).act(_label(state), seed, None if default is None else _label(default))
+    from dualq.saved import decider_of  # and not all of a fit: this is asked often, and must answer soon
+
+    action = decider_of(run).act(_label(state), seed, None if default is None else _label(default))
     print(json.dumps(action, ensure_ascii=False, default=str))
-
-
-def _loaded(run: Path) -> Fit:
-    with working("Loading"):
-        from dualq.fit import load
-
-        return load(run)
 
 
 def _label(words: str) -> Any:

@@ -7,7 +7,6 @@ stood when the same command is given again. Nothing that is written depends on w
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import json
 import os
@@ -25,6 +24,7 @@ from dualq.errors import ModelError
 from dualq.experiments import LONG, NAMES, experiment, plots
 from dualq.experiments.curves import CONFIDENCE, Curve, Measured, Results
 from dualq.files import write_whole
+from dualq.plain import nearest
 
 FORMAT = 1
 PACKAGES = ("numpy", "scipy", "numba")
@@ -78,8 +78,8 @@ def checked_names(names: Sequence[str]) -> list[str]:
     known = (*NAMES, "all")
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=2)
-            hint = f"did you mean {' or '.join(near)}? " if near else ""
+            close = nearest(name, known)
+            hint = f"did you mean {close}? " if close is not None else ""
             raise ModelError(f"no experiment {name!r}; {hint}known are {', '.join(known)}")
     every = [name for name in NAMES if name not in LONG]
     return list(dict.fromkeys(one for name in names for one in (every if name == "all" else [name])))

@@ -45,7 +45,7 @@ class Log:
     state, action, reward, next_state   (rows,) places of labels, and rewards
     states, actions   labels, or how many there are: 0, 1, 2, ...
     ended             (rows,) whether an episode ended; nowhere, if not given
-    time              (rows,) whole numbers; 0, 1, 2, ... if not given
+    time              (rows,) whole numbers; 0, 1, 2, ... if not given. Rows are kept in its order (see stream.py)
     reward_range      what rewards can be, if that is known; if not, what they were, and `range_known` is False
     source            one line: where the rows come from
     episode           (rows,) whole numbers, if there are episodes
@@ -67,6 +67,7 @@ class Log:
     cost_ranges: Any = None
     range_known: bool = field(init=False)
     cost_ranges_known: frozenset[str] = field(init=False)
+    restarts: bool = field(init=False, repr=False)  # whether time counts the steps of each episode
 
     def __post_init__(self):
         for name, kind in (("states", "state"), ("actions", "action")):
@@ -85,15 +86,18 @@ class Log:
             columns["episode"] = np.ascontiguousarray(self.episode, np.int64)
             if columns["episode"].shape != rows.s.shape:
                 raise LogError(f"the column episode has {columns['episode'].size} rows; the others have {rows.s.size}")
+        costs, ranges = check_costs(self.costs, rows.s.size, self.cost_ranges or {})
+        restarts = self.time is not None and _restarts(time, columns.get("episode"))
+        order = None if self.time is None else _time_order(time, columns.get("episode"), restarts)
         for name, column in columns.items():
-            column = column.view()
+            column = column.view() if order is None else column[order]
             column.flags.writeable = False
             object.__setattr__(self, name, column)
+        object.__setattr__(self, "restarts", restarts)
         object.__setattr__(self, "reward_range", (float(low), float(high)))
         object.__setattr__(self, "range_known", known)
-        costs, ranges = check_costs(self.costs, rows.s.size, self.cost_ranges or {})
         object.__setattr__(self, "cost_ranges_known", frozenset(self.cost_ranges or {}))
-        object.__setattr__(self, "costs", costs)
+        object.__setattr__(self, "costs", costs if order is None else {name: x[order] for name, x in costs.items()})
         object.__setattr__(self, "cost_ranges", ranges)
 
     @classmethod
@@ -111,7 +115,7 @@ class Log:
         return cls(s, a, r, s_next, states, actions, ended, reward_range=reward_range, source=source, episode=episode)
 
     quarantine = None  # nothing is set aside
-    has_order = True  # rows stand in the order in which they happened
+    has_order = True  # rows are kept in the order in which they happened
 
     @property
     def bins(self) -> dict[str, Any]:
@@ -156,10 +160,11 @@ class Log:
         """(S,) how often each state is the first of an episode."""
         if not self.has_episodes:
             raise LogError("no row of the log ends an episode, so it does not say where episodes begin")
-        order = np.argsort(self.time, kind="stable")
-        first = np.ones(len(self), bool)
-        first[1:] = self.ended[order][:-1] if self.episode is None else np.diff(self.episode[order]) != 0
-        return np.bincount(self.state[order][first], minlength=len(self.states))
+        if self.episode is not None:
+            first = np.unique(self.episode, return_index=True)[1]
+        else:
+            first = np.append(True, self.ended[:-1])
+        return np.bincount(self.state[first], minlength=len(self.states))
 
     def coverage(self, level: float = 0.01) -> Coverage:
         """What the log can tell and what it cannot: support, drift, what is missing."""
@@ -224,6 +229,18 @@ class Log:
         sink = pa.BufferOutputStream()
         parquet.write_table(self.table(), sink)
         write_whole(path, sink.getvalue().to_pybytes())
+
+
+def _restarts(time: Array, episode: Array | None) -> bool:
+    """Whether time counts the steps of each episode, rather than days that all of them share."""
+    return episode is not None and np.unique(episode).size > np.unique(time).size
+
+
+def _time_order(time: Array, episode: Array | None, restarts: bool) -> Array | None:
+    """The rows in time order; None where they stand in it already."""
+    keys = [time] if episode is None else [time, episode] if restarts else [episode, time]  # the last comes first
+    order = np.lexsort(keys)
+    return None if (np.diff(order) == 1).all() else order
 
 
 def _labelled(names: tuple[str, ...], labels: Labels, places: Array) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from dualq.errors import LogError
 from dualq.logs.schema import ROW, Bins, Schema
 from dualq.logs.sources import FILE, NUMBER
 from dualq.logs.times import MOSTLY
+from dualq.logs.times import NUMBER as TEXT_NUMBER
 
 if TYPE_CHECKING:
     import ibis
@@ -439,7 +440,12 @@ def seconds(value: Any) -> Any:
 def number(value: Any) -> Any:
     """A column of numbers or flags as float64; of text, what of it is a number."""
     if value.type().is_string():
-        return value.try_cast("float64")
+        import ibis
+        import ibis.expr.operations as ops
+
+        if value.get_backend().has_operation(ops.TryCast):
+            return value.try_cast("float64")
+        return value.re_search(TEXT_NUMBER).ifelse(value.cast("float64"), ibis.null("float64"))  # SQLite
     if value.type().is_boolean():
         return value.cast("int64").cast("float64")
     return value.cast("float64")

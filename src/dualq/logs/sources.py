@@ -13,10 +13,7 @@ A Source can be opened again, on a connection of its own, with the number of eac
 
 from __future__ import annotations
 
-import codecs
-import csv
 import glob
-import gzip
 import json
 import os
 import re
@@ -28,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dualq.errors import LogError
+from dualq.logs.text_files import Head, check_gzip, head_of, rejected_lines
 
 if TYPE_CHECKING:
     import ibis
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
 
 METADATA = b"dualq"  # the key of what a Parquet file keeps beside its columns: JSON
 FILE, NUMBER = "dualq_file", "dualq_row"  # columns of `numbered`
-DELIMITERS = ",\t;|"
 DATABASES = {".duckdb": "duckdb", ".ddb": "duckdb", ".sqlite": "sqlite", ".sqlite3": "sqlite"}
 READERS = {
     ".csv": "csv",
@@ -258,10 +255,11 @@ def _kept(schema: pa.Schema) -> dict[str, Any]:
 def _csv(
     files: list[str], name: str, table: str | None, delimiter: str | None, text: frozenset[str] = frozenset()
 ) -> Source:
+    heads: list[Head] = []
     for file in files:
         with reading(_short(file)):
-            _check_gzip(file)
-    heads = [_head(file, delimiter) for file in files]
+            check_gzip(file)
+            heads.append(head_of(file, delimiter))
     if len({head.mark for head in heads}) > 1:
         raise LogError(f"{name}: the files have different delimiters; write them alike, or give delimiter=...")
     mark, decimal = heads[0].mark, "," if any(head.decimal_comma for head in heads) else "."
@@ -291,7 +289,7 @@ def _csv(
         numbered,
         header=True,
         as_text=lambda columns: _csv(files, name, table, delimiter, text | columns),
-        rejects=lambda: _rejects(con),
+        rejects=lambda: rejected_lines(con),
         twice=frozenset(column for head in heads for column in head.twice),
         remarks=("numbers are read with decimal commas: 0,5 is a half",) if decimal == "," else (),
     )
@@ -327,93 +325,6 @@ def _loses(written: Any, columns: tuple[str, ...]) -> bool:
     found = written.aggregate(**asked).to_pyarrow().to_pylist()[0]
     places = range(len(columns))
     return all(found[f"known{i}"] == found[f"whole{i}"] for i in places) and any(found[f"lost{i}"] for i in places)
-
-
-@dataclass(frozen=True)
-class Head:
-    """What the first lines of a text file tell."""
-
-    mark: str  # between fields
-    twice: frozenset[str]  # names that several columns have
-    decimal_comma: bool
-
-
-HEAD = 1 << 16  # bytes
-DECIMAL_COMMA, DECIMAL_POINT = re.compile(r"[-+]?[0-9]*,[0-9]+"), re.compile(r"[-+]?[0-9]*[.][0-9]+")
-
-
-def _head(file: str, delimiter: str | None) -> Head:
-    """How a text file is written, read off its beginning; column names must stand in its first line."""
-    name = _short(file)
-    with reading(name), (gzip.open if file.endswith(".gz") else open)(file, "rb") as stream:
-        start: Any = stream.read(HEAD)
-    lines = re.split("\r\n|\n|\r", _text(name, start))
-    lines = lines[:-1][:100] if len(start) == HEAD else lines[:100]  # the last one may be cut
-    if not lines or not lines[0].strip():
-        raise LogError(f"{name}: the first line is empty; it must hold the names of the columns")
-    bare = [re.sub(r'"[^"]*"', "", line) for line in lines]  # marks within quotes are none
-    mark = delimiter or max(DELIMITERS, key=bare[0].count)
-    wide = next((i for i, line in enumerate(bare) if max(map(line.count, mark if delimiter else DELIMITERS)) > 1), 0)
-    if wide and not any(m in bare[0] for m in (mark if delimiter else DELIMITERS)):
-        row = f"line {wide + 1} is {lines[wide][:60]!r}"
-        raise LogError(
-            f"{name}: the first line is {lines[0][:60]!r}, and {row}; the first must hold the names of the columns: "
-            "delete what stands above them"
-        )
-    if len(mark) == 1 and mark not in '"\r\n':
-        fields = list(csv.reader(lines, delimiter=mark))
-    else:
-        fields = [line.split(mark) for line in lines]
-    names = [field.strip().lower() for field in fields[0]]
-    values = [value.strip() for row in fields[1:] for value in row]
-    comma = mark != "," and any(map(DECIMAL_COMMA.fullmatch, values)) and not any(map(DECIMAL_POINT.fullmatch, values))
-    return Head(mark, frozenset(name for name in names if name and names.count(name) > 1), comma)
-
-
-def _text(name: str, start: bytes) -> str:
-    """The first bytes of a file as text, if they are."""
-    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise LogError(f"{name}: the text is UTF-16; save it as UTF-8")
-    try:
-        return codecs.getincrementaldecoder("utf-8-sig")().decode(start)  # the last letter may be cut in two
-    except UnicodeDecodeError as error:
-        line = start[: error.start].count(b"\n") + 1
-        if sum(byte < 9 for byte in start) > len(start) // 100:  # NUL and its like are rare in text
-            raise LogError(f"{name}: this is no text; is it a file of another kind?") from None
-        byte = f"0x{start[error.start]:02x}"
-        raise LogError(f"{name}: line {line} has the byte {byte}, which is not UTF-8; save it as UTF-8") from None
-
-
-def _check_gzip(file: str) -> None:
-    """A .gz file ends with the size of what it holds; DuckDB would read a cut one as far as it goes."""
-    if not file.endswith(".gz"):
-        return
-    try:
-        with gzip.open(file, "rb") as stream:
-            while stream.read(1 << 22):
-                pass
-    except (EOFError, gzip.BadGzipFile, OSError) as error:
-        raise LogError(f"{_short(file)}: the file is cut off in the middle, or damaged ({error})") from None
-
-
-def _rejects(con: Any) -> list[tuple[str, int, str, str]]:
-    query = (
-        "SELECT s.file_path, e.line, min(e.error_message), min(e.csv_line) FROM reject_errors e "
-        "JOIN reject_scans s USING (scan_id, file_id) GROUP BY 1, 2 ORDER BY 1, 2"
-    )
-    rows = con.con.execute(query).fetchall()
-    return [(_short(file), int(line), _rejected(message.splitlines()[0]), text) for file, line, message, text in rows]
-
-
-def _rejected(message: str) -> str:
-    """What DuckDB says of a line that is no row, and what that may come from."""
-    found = re.match(r"Expected Number of Columns: (\d+) Found: (\d+)", message)
-    if found is None:
-        return message
-    needed, there = map(int, found.groups())
-    if there < needed:
-        return f"it has {there} of {needed} fields; the file may be cut off"
-    return f"it has more than {needed} fields; what holds a delimiter must stand in quotes"
 
 
 def _arrow(files: list[str], name: str, table: str | None, delimiter: str | None) -> Source:
@@ -459,9 +370,19 @@ def _sqlite(files: list[str], name: str, table: str | None, delimiter: str | Non
             con = ibis.sqlite.connect(file)
             read = con.table(_table_name(name, table, con.list_tables()))
             con.con.execute("PRAGMA quick_check(1)")
+            read, label = _typed(read), f"{name}::{read.get_name()}"
     except sqlite3.Error as error:
         raise LogError(f"{name}: cannot be read{_cut_off(error)} ({error})") from None
-    return Source(read, f"{name}::{read.get_name()}", lambda: _sqlite(files, name, table, delimiter))
+    return Source(read, label, lambda: _sqlite(files, name, table, delimiter))
+
+
+def _typed(table: Any) -> Any:
+    """Columns of numbers in which some value is text, as text: in SQLite every value has a type of its own."""
+    numbers = [column for column, kind in table.schema().items() if kind.is_numeric()]
+    asked = {f"c{i}": table.count(where=table[column].typeof() == "text") for i, column in enumerate(numbers)}
+    found = table.aggregate(**asked).to_pyarrow().to_pylist()[0] if asked else {}
+    mixed = [column for column, some in zip(numbers, found.values(), strict=True) if some]
+    return table.mutate(**{column: table[column].cast("string") for column in mixed}) if mixed else table
 
 
 def _of_url(url: str, table: str | None) -> Source:
