@@ -328,6 +328,16 @@ def test_states_where_the_log_never_was_follow_its_habits_and_are_average():
     assert careful.V[1] == pytest.approx(careful.V[0], abs=1e-3)
 
 
+def test_a_choice_that_is_never_met_changes_nothing():
+    # From state 0 nobody comes to state 1, where both halves of the rows like action 1.
+    rows = [(0, 0, float(i % 2), 0, False) for i in range(40)]
+    rows += [(1, i % 2, float(i % 2), 1, False) for i in range(40)]
+    careful = careful_model(counted(rows, 2, 2), 0.9, [1.0, 0.0])
+    assert careful.policy.act(1) == 1
+    assert careful.expected.value == pytest.approx(careful.logged.value, rel=1e-9) == pytest.approx(5.0)
+    assert math.isfinite(careful.expected.error)
+
+
 def test_what_is_refused():
     counts = counted([(0, 0, 1.0, 0, False)], 1, 1)
     with pytest.raises(LogError, match="pessimism is -1"):

@@ -138,12 +138,16 @@ def _asked(chose: Rows, other: Rows, start: Array, learn: Learn) -> tuple[float,
     weights = np.full(chose.total.size, np.finfo(float).tiny)
     weights[:S] = np.maximum(start[:S], weights[:S])
     both = chose.supported[:S] & other.supported[:S]
-    chosen = np.where(both, policy.occupancy(fit.pooled, weights)[:S], 0.0)
+    occupancy = policy.occupancy(fit.pooled, weights)[:S]
+    chosen = np.where(both, occupancy, 0.0)
     n_1, n_2 = np.where(both, chose.n[:S], 0.0), np.where(both, other.n[:S], 1.0)
     usual = n_1 / np.maximum(n_1.sum(axis=1, keepdims=True), 1.0)
     contrast = chosen - chosen.sum(axis=1, keepdims=True) * usual  # sums to nothing in every state
     found = (contrast * theirs.mean[:S]).sum()
-    promised = (contrast * np.where(both, fit.pooled.q_values(fit.V)[:S], 0.0)).sum()
+    Q = np.where(both, fit.pooled.q_values(fit.V)[:S], 0.0)
+    promised = (contrast * Q).sum()
+    if abs(promised) <= ROUNDING * occupancy.sum() * np.abs(Q).max():  # where it goes it does as the log did
+        promised = 0.0
     variance = (contrast**2 * fit.sigma2[:S] / n_2).sum()
     return float(found), float(promised), float(variance)
 

@@ -51,7 +51,7 @@ class Careful:
     behaviour: Policy  # n(s, a) / n(s); over all states' actions, and undecided, where the log never was
     V: Array = field(repr=False)  # optimal in mdp
     penalty: Array = field(repr=False)  # taken off the rewards of mdp
-    weight: Array = field(repr=False)  # w: what the pair's own rows count for; the rest leans on others
+    weight: Array = field(repr=False)  # w = n / (n + k): what the pair's own rows count for
     error: Array = field(repr=False)  # standard error of r + alpha V(s') of a pair; inf where it was never seen
     expected: Estimate  # value of the policy from the start, without what is luck in `claimed`
     logged: Estimate  # value of the logged behaviour from the start
@@ -89,7 +89,7 @@ def careful_model(
         behaviour=behaviour,
         V=fit.V,
         penalty=fit.penalty,
-        weight=fit.lean.own,
+        weight=fit.shares,
         error=pair_errors(rows, fit.V, fit.shares),
         expected=expected,
         logged=logged,
