@@ -101,6 +101,52 @@ def test_what_the_tests_say_of_the_assumptions_stands_beside_them(fit):
     assert fit.summary()["coverage"]["memory"]["p_value"] == fit.coverage.memory.p_value
 
 
+def swapped(late):
+    """A log of two states: A leads to the good one nine times in ten, B once; from the row `late` on it is as B was."""
+    rng, s, rows = np.random.default_rng(5), 0, []
+    for t in range(4000):
+        a = int(rng.integers(2))
+        rows.append((s, a, float(s)))
+        s = int(rng.random() < (0.9 if (a == 0) == (t < late) else 0.1))
+    s, a, r = map(np.array, zip(*rows, strict=True))
+    return dualq.Log(s[:-1], a[:-1], r[:-1], s[1:], 2, 2)
+
+
+def test_nothing_is_promised_where_the_log_speaks_against_what_a_promise_rests_on():
+    changed, steady = (dualq.learn(swapped(late), discount=0.9) for late in (2400, 4000))
+    assert (changed.contradicted, steady.contradicted) == (("dynamics",), ())  # a false alarm has 2%; seeds are fixed
+    assert changed.summary()["contradicted"] == ["dynamics"]
+    # In the system as it is now the policy is worth less than the floor: the numbers hold of a system without change.
+    P = np.array([[[0.9, 0.1], [0.1, 0.9]]] * 2)
+    now = float(changed.start @ changed.policy.value(dualq.MDP(P, np.array([[0.0] * 2, [1.0] * 2]), discount=0.9)))
+    assert changed.certificate.informative
+    assert now < changed.certificate.lower
+    floor = f"the recommended policy earns at least {number(changed.certificate.lower)}"
+    for page_of in (printed, lambda fit: Words(report_html(fit)).text):
+        words = page_of(changed)
+        assert "Nothing is promised, as the log says that the system changed. Were it not so, this would be" in words
+        assert f"would be promised with 95% confidence, all of it together: {floor}" in words
+        assert "Promised" not in words
+        assert "the state says all that matters; the log says that the system changed." in words  # of the estimates
+        assert "Promised with 95% confidence" in page_of(steady)
+        assert "Nothing is promised" not in page_of(steady)
+    top = Words(report_html(changed)).text.split("What it is worth")[0]
+    assert top.index("the same action led elsewhere") < top.index("recommended policy")
+    assert "floor, not promised" in top
+    assert "would be 95% sure, but the log says that the system changed" in top
+    assert "the policy is worth at least this" not in top
+    assert "floor, 95% sure" in Words(report_html(steady)).text
+
+
+def test_a_state_that_misses_something_is_no_ground_for_a_promise():
+    # 0 0 1 1 0 0 1 1 ...: what follows 0 depends on what was before it.
+    s = np.tile([0, 0, 1, 1], 200)
+    fit = dualq.learn(dualq.Log(s[:-1], np.zeros(799, int), s[:-1].astype(float), s[1:], 2, 1), discount=0.5)
+    assert fit.contradicted == ("memory",)
+    assert "the log says that the state misses something" in printed(fit)
+    assert "Promised" not in printed(fit)
+
+
 def test_lines_of_nothing_are_not_shown():
     # Both actions in both states, 30 rows of each: nothing is thin, and every state has a choice.
     rows = {"s": [0, 0, 1, 1] * 30, "a": [0, 1] * 60, "r": [1.0, 0.0] * 60, "n": [0, 1, 1, 0] * 30}

@@ -5,6 +5,7 @@
     fit.behaviour                  what the log did: n(s, a) / n(s)
     fit.expected, fit.logged       estimates of the two policies' value at the start, with standard errors
     fit.certificate                floor and ceiling that hold with the asked confidence
+    fit.contradicted               the assumptions of all that which the log itself speaks against; () is good
     fit.explain(state)             for one state: every action with its rows, its estimated value, what is recommended
     fit.limits                     what became of each limit: estimate, bounds, price;  fit.limits_kept  all promised?
     fit.frontier("stockout")       value against a limit on a cost: the trade-off, as table and chart
@@ -80,6 +81,16 @@ class Fit:
     def limits_kept(self) -> bool:
         """Whether every limit is promised, with the asked confidence; True where there are none."""
         return all(kept.kept for kept in self.limits)
+
+    @property
+    def contradicted(self) -> tuple[str, ...]:
+        """The assumptions that the log speaks against: "dynamics" and "rewards" (they changed), "memory".
+
+        Estimates and certificate rest on them: what is here is not promised, whatever the numbers say. Where the
+        dynamics changed, the state before tells when it was, and so what follows: that is no finding of its own.
+        """
+        found = [change.what for change in self.coverage.evidence if change.found and change.what != "behaviour"]
+        return tuple(what for what in found if what != "memory" or "dynamics" not in found)
 
     @property
     def primal_policy(self) -> Policy:
@@ -268,6 +279,7 @@ class Fit:
             "logged": {"value": self.logged.value, "standard_error": self.logged.error},
             "confidence": self.confidence,
             "certificate": None if promise is None else _promised(promise),
+            "contradicted": list(self.contradicted),
             "limits": [_written(kept) for kept in self.limits],
             "limits_kept": self.limits_kept,
             "limits_wanted": [dataclasses.asdict(pair) for pair in self.limits_wanted],

@@ -39,7 +39,7 @@ def frontier(
         print_json(facts | {"points": curve.rows(), "files": [str(out)] if out else []})
         return
     from dualq.report.terminal import plain_table
-    from dualq.report.words import percent
+    from dualq.report.words import not_promised, percent
 
     page = console()
     page.print(f"What a limit on {curve.name} costs\n", style="bold", markup=False)
@@ -62,6 +62,8 @@ def frontier(
         f"{percent(curve.confidence)} confidence, all points together, from {blocks}. --json and a .csv file "
         "have all digits, and the price of the limit at each point."
     )
+    if words := not_promised(fit):
+        page.print(f"\n{words}", markup=False)
     if out is not None:
         page.print(f"\nWritten: {out}", markup=False, soft_wrap=True)
 

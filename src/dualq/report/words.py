@@ -71,12 +71,33 @@ def changed(fit: Any, shown: int) -> str:
     )
 
 
+FOUND = {"dynamics": "the system changed", "rewards": "rewards changed", "memory": "the state misses something"}
+
+
+def found_against(fit: Any) -> str:
+    """What the log says against the assumptions of estimates and promises; nothing where it says nothing."""
+    return "the log says that " + " and ".join(FOUND[what] for what in fit.contradicted) if fit.contradicted else ""
+
+
+def not_promised(fit: Any) -> str:
+    """A sentence for pages with proven numbers, where the log speaks against what these rest on."""
+    if not fit.contradicted:
+        return ""
+    return (
+        "Nothing here is promised, and the estimates are in doubt too: all of it takes it that nothing changes with "
+        f"time and that the state says all that matters, and {found_against(fit)}."
+    )
+
+
 def promises(fit: Any) -> list[str]:
     """What is expected, and what can be promised."""
+    against = found_against(fit)
+    same = f" They take it that nothing changes with time and that the state says all that matters; {against}."
     words = [
         f"From the start the recommended policy is expected to earn {number(fit.expected.value)} "
         f"(standard error {number(fit.expected.error)}), and what was logged {number(fit.logged.value)} "
-        f"(standard error {number(fit.logged.error)}). These are estimates, not promises.{_doubt(fit)}"
+        f"(standard error {number(fit.logged.error)}). These are estimates, not promises.{same if against else ''}"
+        f"{_doubt(fit)}"
     ]
     promise = fit.certificate
     if promise is None:
@@ -86,20 +107,27 @@ def promises(fit: Any) -> list[str]:
         sure += ", approximately (by the bootstrap, which may break its promise)"
     if not promise.informative:
         needed = promise.rows_needed
-        more = f"; about {about(needed)} rows like these would be needed" if needed else ""
+        more = f"; about {about(needed)} rows like these would be needed" if needed and not against else ""
+        why = f"; and {against}, so that more rows like these would not help" if against else ""
         low, high = promise.value_range
         held = f"what is proven of the policy is {number(promise.lower)} to {number(promise.upper)}"
         allowed = f"what rewards alone allow is {number(low)} to {number(high)}"
-        return [*words, f"Nothing useful can be promised yet {sure}: {held}, and {allowed}{more}.", *_width(fit)]
+        return [*words, f"Nothing useful can be promised yet {sure}: {held}, and {allowed}{more}{why}.", *_width(fit)]
+    begin = f"Promised {sure}"
+    if against:
+        begin = f"Nothing is promised, as {against}. Were it not so, this would be promised {sure}"
     words.append(
-        f"Promised {sure}: the recommended policy earns at least {number(promise.lower)}; no policy earns more than "
+        f"{begin}: the recommended policy earns at least {number(promise.lower)}; no policy earns more than "
         f"{number(promise.upper)}, and none that keeps to what was logged more than {number(promise.upper_supported)}; "
         f"the logged behaviour, as a policy, earns between {number(promise.behaviour[0])} and "
         f"{number(promise.behaviour[1])}."
     )
     if promise.improvement > 0.0:
         hedge = "" if promise.method == "proven" else "Approximately: "
-        words.append(f"{hedge}The policy is better than what was logged, by at least {number(promise.improvement)}.")
+        better = "would then be" if against else "is"
+        words.append(
+            f"{hedge}The policy {better} better than what was logged, by at least {number(promise.improvement)}."
+        )
     else:
         words.append("Whether the policy is better than what was logged cannot be promised from this log.")
     return [*words, *_width(fit)]
@@ -115,6 +143,8 @@ CAUSES = {
 
 def _width(fit: Any) -> list[str]:
     """Why floor and ceiling are as far apart as they are, and which rows would raise the floor."""
+    if fit.contradicted:  # more rows would not mend it
+        return []
     promise = fit.certificate
     parts = [
         f"{number(part)} is due to {CAUSES[cause]}"
@@ -158,6 +188,13 @@ BASES = {
 }
 
 
+def basis(fit: Any, kept: Any) -> str:
+    """What the keeping of a limit rests on."""
+    if fit.contradicted and kept.basis == "proven":
+        return f"not promised: {found_against(fit)}; were it not so, it would be"
+    return BASES[kept.basis]
+
+
 def limit_table(fit: Any) -> tuple[list[str], list[list[str]]]:
     """What became of every limit: the names of the columns, and a row each."""
     header = ["limit", "estimate", "proven", "kept?", "argmax Q", "without limits", "logged"]
@@ -166,7 +203,7 @@ def limit_table(fit: Any) -> tuple[list[str], list[list[str]]]:
             kept.text,
             f"{kept.estimate:.3g}" + (f" ± {kept.error:.2g}" if kept.error else ""),
             "" if kept.low is None else f"{kept.low:.3g} to {kept.high:.3g}",
-            BASES[kept.basis],
+            basis(fit, kept),
             *(f"{x:.3g}" for x in (kept.greedy, kept.free, kept.logged)),
         ]
         for kept in fit.limits
@@ -176,7 +213,9 @@ def limit_table(fit: Any) -> tuple[list[str], list[list[str]]]:
 def limit_words(fit: Any) -> list[str]:
     """What the limits cost, what each policy makes of them, and what a promise would need."""
     words = [sentence for kept in fit.limits for sentence in (_price(fit, kept), *_others(kept), _needed(kept))]
-    if fit.limits_wanted:
+    if fit.contradicted:
+        words.insert(0, not_promised(fit))
+    elif fit.limits_wanted:
         names = [_pair(fit, pair) for pair in fit.limits_wanted[:3]]
         words.append(f"More rows would help most where: {'; '.join(names)}.")
     return [sentence for sentence in words if sentence]
