@@ -6,6 +6,7 @@ import dataclasses
 import io
 import re
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from dualq import problems
 from dualq.report import charts, page
 from dualq.report.html import report_html
 from dualq.report.terminal import print_fit
-from dualq.report.words import about, evidence, number, percent, said
+from dualq.report.words import about, changed, evidence, number, percent, said
 
 
 @pytest.fixture(scope="module")
@@ -113,24 +114,24 @@ def swapped(late):
 
 
 def test_nothing_is_promised_where_the_log_speaks_against_what_a_promise_rests_on():
-    changed, steady = (dualq.learn(swapped(late), discount=0.9) for late in (2400, 4000))
-    assert (changed.contradicted, steady.contradicted) == (("dynamics",), ())  # a false alarm has 2%; seeds are fixed
-    assert changed.summary()["contradicted"] == ["dynamics"]
+    drifted, steady = (dualq.learn(swapped(late), discount=0.9) for late in (2400, 4000))
+    assert (drifted.contradicted, steady.contradicted) == (("dynamics",), ())  # a false alarm has 2%; seeds are fixed
+    assert drifted.summary()["contradicted"] == ["dynamics"]
     # In the system as it is now the policy is worth less than the floor: the numbers hold of a system without change.
     P = np.array([[[0.9, 0.1], [0.1, 0.9]]] * 2)
-    now = float(changed.start @ changed.policy.value(dualq.MDP(P, np.array([[0.0] * 2, [1.0] * 2]), discount=0.9)))
-    assert changed.certificate.informative
-    assert now < changed.certificate.lower
-    floor = f"the recommended policy earns at least {number(changed.certificate.lower)}"
+    now = float(drifted.start @ drifted.policy.value(dualq.MDP(P, np.array([[0.0] * 2, [1.0] * 2]), discount=0.9)))
+    assert drifted.certificate.informative
+    assert now < drifted.certificate.lower
+    floor = f"the recommended policy earns at least {number(drifted.certificate.lower)}"
     for page_of in (printed, lambda fit: Words(report_html(fit)).text):
-        words = page_of(changed)
+        words = page_of(drifted)
         assert "Nothing is promised, as the log says that the system changed. Were it not so, this would be" in words
         assert f"would be promised with 95% confidence, all of it together: {floor}" in words
         assert "Promised" not in words
         assert "the state says all that matters; the log says that the system changed." in words  # of the estimates
         assert "Promised with 95% confidence" in page_of(steady)
         assert "Nothing is promised" not in page_of(steady)
-    top = Words(report_html(changed)).text.split("What it is worth")[0]
+    top = Words(report_html(drifted)).text.split("What it is worth")[0]
     assert top.index("the same action led elsewhere") < top.index("recommended policy")
     assert "floor, not promised" in top
     assert "would be 95% sure, but the log says that the system changed" in top
@@ -170,6 +171,17 @@ def test_a_gain_within_its_error_is_said_to_be():
         assert (gain <= np.hypot(fit.expected.error, fit.logged.error)) == doubt
         assert ("this log does not tell whether the policy is better" in printed(fit)) == doubt
         assert ("this log does not tell whether the policy is better" in Words(report_html(fit)).text) == doubt
+
+
+def test_a_clear_loss_is_called_a_loss(fit):
+    """Three changes: a gain, one within its error, and a loss."""
+    rows = [{"gain": gain, "gain_error": 0.1} for gain in (4.0, -0.05, -3.54)]
+    fake = SimpleNamespace(changes=lambda most: rows, num_changes=3, counts=fit.counts, limits=())
+    words = changed(fake, 3)
+    assert "In 1 of these 3 it is within that error: the log does not tell whether it is one." in words
+    assert "In 1 of these 3 it is a loss." in words
+    fake.limits = ("some",)
+    assert "In 1 of these 3 it is a loss, for the sake of the limits." in changed(fake, 3)
 
 
 def test_labels_of_people_cannot_become_markup():

@@ -112,12 +112,19 @@ class Fit:
         S = len(self.counts.states)
         return Policy(policy.matrix[:S], self.counts.states, self.counts.actions, policy.undecided[:S])
 
+    @property
+    def as_logged(self) -> bool:
+        """Whether what is recommended is what was logged."""
+        return np.array_equal(self.policy.matrix, self.behaviour.matrix)
+
     @cached_property
     def expected(self) -> Estimate:
         """The recommended policy's value at the start: an estimate, not a promise."""
         S = len(self.counts.states)
         if np.array_equal(self.policy.matrix, self.careful.policy.matrix[:S]):
             return self.careful.expected
+        if self.as_logged:
+            return self.careful.logged
         if self.limits:
             return self._estimates.value(self._everywhere)
         # Another policy than the careful one (Algorithm 1's): in the same model, without the penalty.

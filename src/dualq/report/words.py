@@ -56,18 +56,18 @@ def changed(fit: Any, shown: int) -> str:
     states = int(fit.counts.visits.any(axis=1).sum())
     which = "All of them:" if shown == fit.num_changes else f"The {shown} where most time is spent:"
     rows = fit.changes(shown)
-    doubtful = sum(row["gain"] <= row["gain_error"] for row in rows)
-    where = "It" if shown == 1 else f"In {doubtful} of these {shown} it"
-    more = f" {where} is within that error: the log does not tell whether it is one."
-    if fit.limits:
-        doubtful = sum(row["gain"] < 0.0 for row in rows)
-        more = (
-            f" {where if shown == 1 else f'In {doubtful} of these {shown} it'} is a loss, for the sake of the limits."
-        )
+    doubtful = sum(abs(row["gain"]) <= row["gain_error"] for row in rows)
+    losses = sum(row["gain"] < -row["gain_error"] for row in rows)
+
+    def where(states: int, words: str) -> str:
+        return "" if not states else f" It {words}." if shown == 1 else f" In {states} of these {shown} it {words}."
+
+    sake = ", for the sake of the limits" if fit.limits else ""
     return (
         f"In {fit.num_changes:,} of {count(states, 'state')} the policy prefers another action than the log did most "
         f"often. {which} gain is what the change is worth at one such decision, with its standard error."
-        f"{more if doubtful else ''}"
+        f"{where(doubtful, 'is within that error: the log does not tell whether it is one')}"
+        f"{where(losses, f'is a loss{sake}')}"
     )
 
 
@@ -170,6 +170,8 @@ def _doubt(fit: Any) -> str:
         why = ": that is the price of the limits" if fit.limits else ""
         less = f"by {number(-gain)} (standard error {number(error)})"
         return f" It is expected to earn less than what was logged, {less}{why}."
+    if fit.as_logged:
+        return " The policy is what was logged."
     if fit.num_changes == 0:
         return " The policy does what was logged most often, everywhere."
     return (
