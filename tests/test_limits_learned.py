@@ -87,6 +87,35 @@ def few():
     return learned(300, 5, {"broken": 0.3}, certificate="proven")
 
 
+# ---- costs without limits
+
+
+def test_costs_are_shown_where_nothing_is_limited():
+    fit = learned(6_000, 3, None)
+    slowly = dualq.Policy(np.tile([0.6, 0.4], (3, 1)))
+    for which, policy in (("logged", slowly), ("recommended", fit.policy)):
+        found = fit.costs["broken"][which]
+        assert abs(found.value - true_cost(policy)) < 4.0 * found.error  # a false alarm has 1e-4; the seed is fixed
+        assert 0.0 < found.error < 0.03
+        written = fit.summary()["costs"]["broken"][which]
+        assert written == {"value": found.value, "standard_error": found.error}
+    assert fit.costs["broken"]["recommended"].value > fit.costs["broken"]["logged"].value + 0.1  # fast pays more
+    stream = io.StringIO()
+    print_fit(fit, Console(file=stream, width=200))
+    for page in (stream.getvalue(), report_html(fit)):
+        for found in fit.costs["broken"].values():
+            assert f"{found.value:.3g} ± {found.error:.2g}" in page
+
+
+def test_a_cost_with_a_limit_is_not_shown_twice(many):
+    assert "What a step costs" not in report_html(many)
+    assert many.costs["broken"]["recommended"].value == pytest.approx(many.limits[0].estimate)
+    # A cost that is the same in every row is shown too: it says nothing of a limit, but there is one.
+    s, a, r, s_next, _ = rows(300, 5)
+    flat = dualq.Log(s, a, r, s_next, 3, 2, costs={"rent": np.full(300, 2.0)})
+    assert dualq.learn(flat, discount=ALPHA, certificate=None).costs["rent"]["recommended"].value == pytest.approx(2.0)
+
+
 # ---- what is promised
 
 

@@ -4,6 +4,7 @@
     fit.primal_policy, dual_policy as the solution has them: argmax Q, and the occupancy normalised
     fit.behaviour                  what the log did: n(s, a) / n(s)
     fit.expected, fit.logged       estimates of the two policies' value at the start, with standard errors
+    fit.costs                      estimates of what the two policies cost per step, for each cost of the log
     fit.certificate                floor and ceiling that hold with the asked confidence
     fit.contradicted               the assumptions of all that which the log itself speaks against; () is good
     fit.explain(state)             for one state: every action with its rows, its estimated value, what is recommended
@@ -157,6 +158,16 @@ class Fit:
         return self.careful.logged
 
     @cached_property
+    def costs(self) -> dict[str, dict[str, Estimate]]:
+        """{cost: {"logged": ..., "recommended": ...}}: what a step costs on average, from the start (costs.py)."""
+        estimates, found = self._estimates, {}
+        for name in self.counts.cost_sums:
+            cost = Asked(Limit(name, estimates.means(name), "<=", 0.0), name)  # the bound is not looked at
+            policies = {"logged": self.careful.behaviour, "recommended": self._everywhere}
+            found[name] = {which: estimates.of(cost, policy) for which, policy in policies.items()}
+        return found
+
+    @cached_property
     def values(self) -> Array:
         """(S, A) what each decision is worth, with values after it as estimated: no penalty; nan where never logged.
 
@@ -282,14 +293,17 @@ class Fit:
             "states": len(self.counts.states),
             "actions": len(self.counts.actions),
             "reason": self.reason,
-            "expected": {"value": self.expected.value, "standard_error": self.expected.error},
-            "logged": {"value": self.logged.value, "standard_error": self.logged.error},
+            "expected": _estimated(self.expected),
+            "logged": _estimated(self.logged),
             "confidence": self.confidence,
             "certificate": None if promise is None else _promised(promise),
             "contradicted": list(self.contradicted),
             "limits": [_written(kept) for kept in self.limits],
             "limits_kept": self.limits_kept,
             "limits_wanted": [dataclasses.asdict(pair) for pair in self.limits_wanted],
+            "costs": {
+                name: {which: _estimated(cost) for which, cost in both.items()} for name, both in self.costs.items()
+            },
             "costs_per_row": {name: float(x.sum() / self.counts.total) for name, x in self.counts.cost_sums.items()},
             "changes": self.changes(),
             "num_changes": self.num_changes,
@@ -351,6 +365,10 @@ def _parts(state: Label, names: tuple[str, ...]) -> tuple[Any, ...]:
     if len(parts) != len(names):
         raise LogError(f"the state {state!r} has {len(parts)} parts; it needs {len(names)}: {', '.join(names)}")
     return tuple(parts)
+
+
+def _estimated(estimate: Estimate) -> dict[str, float]:
+    return {"value": estimate.value, "standard_error": estimate.error}
 
 
 def _written(kept: Kept) -> dict[str, Any]:

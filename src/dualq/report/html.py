@@ -1,7 +1,7 @@
 """The report of a fit: one HTML page, in the order in which a person asks.
 
-what is recommended and what it is worth; what can be promised; the limits; what changes; the policy; what was read;
-what the log cannot tell; how it was done
+what is recommended and what it is worth; what can be promised; costs and limits; what changes; the policy; what was
+read; what the log cannot tell; how it was done
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from dualq._version import __version__
 from dualq.report import charts
 from dualq.report.page import facts, figure, listed, note, note_below, page, section, table, text, tiles, title
 from dualq.report.words import (
+    COSTS,
     basis,
     changed,
+    cost_table,
     evidence,
     found_against,
     limit_assumptions,
@@ -53,6 +55,7 @@ def report_html(fit: Any) -> str:
         tiles(_tiles(fit)),
         text(fit.reason),
         section("What it is worth", *_worth(fit)),
+        *([section("Costs", *_costs(fit))] if cost_table(fit)[1] else []),
         *([section("Limits", *_limits(fit))] if fit.limits else []),
         section("What changes", *_changes(fit)),
         section("The policy", *_policy(fit)),
@@ -115,6 +118,10 @@ def _worth(fit: Any) -> list[str]:
         listed(fit.certificate.assumptions),
     ]
     return [*parts, text("What the log itself says of that:"), listed(evidence(fit))]
+
+
+def _costs(fit: Any) -> list[str]:
+    return [text(COSTS), table(*cost_table(fit), stack=True)]
 
 
 def _limits(fit: Any) -> list[str]:

@@ -180,6 +180,23 @@ def _doubt(fit: Any) -> str:
     )
 
 
+COSTS = (
+    "What a step costs on average from the start, with standard errors: estimates, not promises. A limit (--limit) "
+    "keeps a cost within bounds."
+)
+
+
+def cost_table(fit: Any) -> tuple[list[str], list[list[str]]]:
+    """What the two policies cost, for the costs that have no limit: the names of the columns, and a row each."""
+    limited = {one.column for one in fit.asked}
+    rows = [
+        [name, *(f"{both[which].value:.3g} ± {both[which].error:.2g}" for which in ("logged", "recommended"))]
+        for name, both in fit.costs.items()
+        if name not in limited
+    ]
+    return ["cost", "logged", "recommended"], rows
+
+
 BASES = {
     "proven": "promised",
     "exact": "kept in every state, whatever the process",
