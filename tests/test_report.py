@@ -184,6 +184,21 @@ def test_a_clear_loss_is_called_a_loss(fit):
     assert "In 1 of these 3 it is a loss, for the sake of the limits." in changed(fake, 3)
 
 
+def test_states_that_are_practically_never_seen_are_not_among_the_changes():
+    # 0 -> 1 -> 0 ... is what pays and what the policy does; 2 is left for 0 and entered from nowhere.
+    rng = np.random.default_rng(0)
+    s, a = np.tile([0, 1, 2], 200), (rng.random(600) < 0.3).astype(int)
+    log = dualq.Log(s, a, a.astype(float), np.tile([1, 0, 0], 200), 3, 2)
+    for weight, seen in ((0.0, [0, 1]), (0.2, [0, 1, 2])):
+        fit = dualq.learn(log, discount=0.5, start={0: 1.0 - weight, 2: weight}, certificate=None)
+        assert fit.num_changes == 3
+        assert sorted(row["state"]["state"] for row in fit.changes()) == seen
+        which = "The 2 where most time is spent:" if weight == 0.0 else "All of them:"
+        assert f"In 3 of 3 states the policy prefers another action than the log did most often. {which}" in printed(
+            fit
+        )
+
+
 def test_labels_of_people_cannot_become_markup():
     evil = "<script>alert('x')</script> [bold]&"
     rows = {"s": [evil, "b"] * 20, "a": ["<i>", "[red]"] * 20, "r": [1.0, 0.0] * 20}
@@ -264,7 +279,8 @@ def test_rows_that_are_needed_have_two_digits(rows, words):
 
 
 @pytest.mark.parametrize(
-    ("share", "words"), [(0.5, "50%"), (0.0123, "1.2%"), (0.0, "0%"), (1.0, "100%"), (0.0996, "10%")]
+    ("share", "words"),
+    [(0.5, "50%"), (0.0123, "1.2%"), (0.0, "0%"), (1.0, "100%"), (0.0996, "10%"), (7.6e-7, "< 0.01%")],
 )
 def test_percent(share, words):
     assert percent(share) == words

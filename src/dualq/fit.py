@@ -54,6 +54,7 @@ Array = np.ndarray
 
 FORMAT = 1
 ARRAYS, NUMBERS, POLICY = "solution.npz", "fit.json", "policy.csv"
+NEVER = 1e-4  # of the time in the state where most is spent: less is practically never
 KEPT = (
     *(ActionCap, Asked, Careful, Certificate, Change, Counts, Coverage, Estimate, Kept, Limit, Near, Wanted),
 )  # the dataclasses that a saved fit holds
@@ -251,12 +252,16 @@ class Fit:
         }
 
     def changes(self, most: int = 10) -> list[dict[str, Any]]:
-        """The states where the policy prefers another action than the log, those first where most time is spent."""
+        """The states where the policy prefers another action than the log, those first where most time is spent.
+
+        Not those that the policy practically never sees; `num_changes` counts them too.
+        """
         visits, S = self.counts.visits, np.arange(len(self.counts.states))
         usual, chosen = visits.argmax(axis=1), self.policy.matrix.argmax(axis=1)
         differ = (usual != chosen) & ~self.policy.undecided
         gain = self.values[S, chosen] - self.values[S, usual]
         error = np.hypot(self.errors[S, chosen], self.errors[S, usual])
+        differ &= self.time_share >= NEVER * self.time_share.max()
         places = [s for s in np.argsort(-self.time_share, kind="stable") if differ[s]][:most]
         return [
             {

@@ -154,7 +154,7 @@ def _curve(fit: Any, kept: Any) -> str:
 def _changes(fit: Any) -> list[str]:
     rows = fit.changes()
     if not rows:
-        return [text("Nothing: in every state the policy prefers what the log did most often.")]
+        return [text(changed(fit, 0))]
     header = [*fit.counts.states.names, "time", "logged most", "its share", "recommended", "its rows", "gain", "error"]
     body = [
         [

@@ -40,11 +40,10 @@ def print_fit(fit: Any, console: Console) -> None:
         console.print(f"Warning: {escape(words)}", style="bold")
     heading("What changes")
     rows = fit.changes()
+    console.print(changed(fit, len(rows)))
     if rows:
-        console.print(changed(fit, len(rows)) + "\n")
+        console.print()
         _changes(console, fit, rows)
-    else:
-        console.print("Nothing: in every state the policy prefers what the log did most often.")
     if fit.limits:
         heading("Limits")
         _limits(console, fit)

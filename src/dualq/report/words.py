@@ -23,7 +23,9 @@ def number(x: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of one in percent: a digit more where it is small."""
+    """A share of one in percent: a digit more where it is small, and no more than that where it is next to nothing."""
+    if 0.0 < share < 1e-4:
+        return "< 0.01%"
     return f"{100.0 * share:.0f}%" if share >= 0.0995 or share == 0.0 else f"{100.0 * share:.2g}%"
 
 
@@ -52,8 +54,14 @@ def recommended(row: Mapping[str, Any]) -> str:
 
 
 def changed(fit: Any, shown: int) -> str:
-    """How much changes, before the table of changes."""
+    """How much changes, before the table of changes; all there is to say where the table has no rows."""
+    if not fit.num_changes:
+        return "Nothing: in every state the policy prefers what the log did most often."
     states = int(fit.counts.visits.any(axis=1).sum())
+    how_many = f"In {fit.num_changes:,} of {count(states, 'state')}"
+    first = f"{how_many} the policy prefers another action than the log did most often."
+    if not shown:
+        return f"{first} It practically never sees them."
     which = "All of them:" if shown == fit.num_changes else f"The {shown} where most time is spent:"
     rows = fit.changes(shown)
     doubtful = sum(abs(row["gain"]) <= row["gain_error"] for row in rows)
@@ -64,8 +72,7 @@ def changed(fit: Any, shown: int) -> str:
 
     sake = ", for the sake of the limits" if fit.limits else ""
     return (
-        f"In {fit.num_changes:,} of {count(states, 'state')} the policy prefers another action than the log did most "
-        f"often. {which} gain is what the change is worth at one such decision, with its standard error."
+        f"{first} {which} gain is what the change is worth at one such decision, with its standard error."
         f"{where(doubtful, 'is within that error: the log does not tell whether it is one')}"
         f"{where(losses, f'is a loss{sake}')}"
     )
