@@ -229,6 +229,27 @@ def test_a_heat_map_has_a_label_for_every_cell(fit):
         assert labels.count(action) == 2 * cells + 1 + axes, action
 
 
+def test_labels_below_a_heat_map_do_not_run_into_each_other():
+    words = ["recommended", "logged most often"]
+    cells = [{"x": x, "y": y, "panel": "", "action": "run"} for x in words for y in range(3)]
+    svg = charts.heat_map(cells, "", "wear", ["repair", "run"])
+    places = [float(re.search(rf'translate\(([\d.]+),[\d.]+\)"[^>]*>{word}<', svg)[1]) for word in words]
+    # Each stands in the middle of its cell. A letter of Helvetica is half as wide as high, on average: 5.5 pixels.
+    assert places[1] - places[0] >= 5.5 * sum(map(len, words)) / 2
+
+
+def test_a_narrow_page_has_drawings_at_their_own_size_and_no_wide_table(fit):
+    html = report_html(fit)
+    narrow = html.split("(max-width: 46rem) {")[1].split("@media")[0]
+    assert "svg { max-width: none; }" in narrow
+    widths = [float(width) for width in re.findall(r'<svg[^>]* width="([\d.]+)"', html)]
+    worth, _, pairs = widths  # the heat map between them may be as wide as its states are many: its box scrolls
+    assert max(worth, pairs) <= 420 - 2 * 20  # pixels of a telephone, less the margins of the page
+    changes = html.split("<h2>What changes</h2>")[1].split("</section>")[0]
+    assert "<table class=stack>" in changes
+    assert 'data-name="gain"' in changes
+
+
 def test_columns_may_have_any_name():
     # Names with a meaning to Vega, and names that the charts use themselves.
     for names in (("a.b", "c[0]"), ("policy", "dark"), ("action", "panel")):
@@ -265,7 +286,7 @@ def test_a_ceiling_at_the_end_of_the_range_is_no_tile(fit):
 
 
 def test_an_open_interval_has_an_arrow_in_place_of_its_end():
-    row = {"name": "one", "low": 0.0, "high": 1.0, "label": ""}
+    row = {"name": "one", "low": 0.0, "high": 1.0}
     closed, opened = (charts.intervals([row | {"open": is_open}], "x") for is_open in (False, True))
     ticks = [svg.count('aria-roledescription="tick"') for svg in (closed, opened)]
     assert ticks == [2, 1]

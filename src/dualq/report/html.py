@@ -96,16 +96,16 @@ def _tiles(fit: Any) -> list[tuple[str, str, str]]:
 def _worth(fit: Any) -> list[str]:
     z = float(ndtri(0.5 + fit.confidence / 2.0))
     rows = [
-        {"name": name, "low": e.value - z * e.error, "high": e.value + z * e.error, "value": e.value, "label": str(e)}
+        {"name": f"{name}: {e}", "low": e.value - z * e.error, "high": e.value + z * e.error, "value": e.value}
         for name, e in (("logged, estimate", fit.logged), ("recommended, estimate", fit.expected))
     ]
     caption = f"Discounted reward from the start. Estimates: the dot, and {z:.3g} standard errors on both sides."
     if fit.certificate is not None and fit.certificate.informative:
         low, high = fit.certificate.behaviour
         proven = "not promised" if fit.contradicted else "proven"
-        rows.append({"name": f"logged, {proven}", "low": low, "high": high, "label": ""})
+        rows.append({"name": f"logged, {proven}", "low": low, "high": high})
         low, high = fit.certificate.lower, max(high, fit.expected.value + 3.0 * fit.expected.error)
-        rows.append({"name": f"recommended, {proven}", "low": low, "high": high, "label": "", "open": True})
+        rows.append({"name": f"recommended, {proven}", "low": low, "high": high, "open": True})
         caption += (
             f" {proven.capitalize()}: the logged behaviour between its bounds, the recommended policy from its floor "
             "on; that bar is open to the right."
@@ -169,7 +169,7 @@ def _changes(fit: Any) -> list[str]:
         ]
         for row in rows
     ]
-    return [text(changed(fit, len(rows))), table(header, body)]
+    return [text(changed(fit, len(rows))), table(header, body, stack=True)]
 
 
 def _policy(fit: Any) -> list[str]:
