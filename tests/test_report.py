@@ -17,7 +17,7 @@ from dualq import problems
 from dualq.report import charts, page
 from dualq.report.html import report_html
 from dualq.report.terminal import print_fit
-from dualq.report.words import about, changed, evidence, number, percent, said
+from dualq.report.words import about, changed, evidence, named, number, percent, said
 
 
 @pytest.fixture(scope="module")
@@ -281,7 +281,7 @@ def test_a_ceiling_at_the_end_of_the_range_is_no_tile(fit):
         promise = dataclasses.replace(fit.certificate, upper=upper, upper_supported=floor, lower=floor)
         assert promise.informative
         html = report_html(dataclasses.replace(fit, certificate=promise))
-        assert ("no policy is worth more" in html) == shown
+        assert ("no policy is worth more" in html) == ("ceiling, 95% sure" in html) == shown
         assert "that bar is open to the right" in html
 
 
@@ -313,6 +313,15 @@ def test_numbers_and_labels_in_words():
     assert number(123456.7) == "123,457"
     assert said({"order": 5}) == "5"
     assert said({"stock": 3, "season": "winter"}) == "stock 3, season winter"
+    assert named({"glucose": ">= 57.13"}) == "glucose >= 57.13"
+
+
+def test_thousands_are_written_alike_everywhere():
+    s = np.arange(3000) % 1500
+    log = dualq.Log(s, np.repeat([0, 1], 1500), np.ones(3000), (s + 1) % 1500, 1500, 2)
+    fit = dualq.learn(log, discount=0.5, certificate=None)
+    assert "of 1,500 states in the log 1,500 saw more than one action" in fit.reason
+    assert "1500" not in printed(fit)
 
 
 def test_the_bars_count_every_pair(fit):

@@ -33,10 +33,11 @@ def said(label: Mapping[str, Any]) -> str:
     """A label without its column where there is but one."""
     if len(label) == 1:
         return str(next(iter(label.values())))
-    return _with_names(label)
+    return named(label)
 
 
-def _with_names(label: Mapping[str, Any]) -> str:
+def named(label: Mapping[str, Any]) -> str:
+    """A label with the names of its columns."""
     return ", ".join(f"{name} {value}" for name, value in label.items())
 
 
@@ -334,8 +335,8 @@ def _needed(kept: Any) -> str:
 
 def _pair(fit: Any, pair: Any) -> str:
     counts = fit.counts
-    state = _with_names(counts.states.named(counts.states.index(pair.state)))
-    action = _with_names(counts.actions.named(counts.actions.index(pair.action)))
+    state = named(counts.states.named(counts.states.index(pair.state)))
+    action = named(counts.actions.named(counts.actions.index(pair.action)))
     return f"{state}, {action} ({count(pair.visits, 'row')} so far)"
 
 
