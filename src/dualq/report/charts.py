@@ -93,8 +93,11 @@ def intervals(rows: Rows, x_title: str) -> str:
     return _svg(alt.layer(line, *ends, dots).properties(width=WIDE, height=48 * len(rows)))
 
 
-def curve(rows: Rows, x_title: str, y_title: str, band: bool, marked: float | None) -> str:
-    """`value` over `limit` with a standard error on both sides; `low` to `high` behind it, and a line at `marked`."""
+def curve(rows: Rows, x_title: str, y_title: str, band: bool, marked: float | None, chosen: dict[str, float]) -> str:
+    """`value` over `limit` with a standard error on both sides; `low` to `high` behind it, and a line at `marked`.
+
+    chosen: the recommended policy, a diamond at its `cost` and `value`, with a standard error on all sides.
+    """
     import altair as alt
 
     rows = [row | {"below": row["value"] - row["error"], "above": row["value"] + row["error"]} for row in rows]
@@ -112,7 +115,26 @@ def curve(rows: Rows, x_title: str, y_title: str, band: bool, marked: float | No
     if marked is not None:
         line = alt.Chart(alt.Data(values=[{"limit": marked}])).mark_rule(color=MUTED, strokeDash=[4, 3], strokeWidth=2)
         layers.append(line.encode(x="limit:Q"))
+    layers += _cross(chosen)
     return _svg(alt.layer(*layers).properties(width=WIDE - 60, height=210))
+
+
+def _cross(chosen: dict[str, float]) -> list[Any]:
+    """A point with its errors in both directions, and its name."""
+    import altair as alt
+
+    ends = {
+        f"{of}_{end}": chosen[of] + side * chosen[error]
+        for of, error in (("value", "error"), ("cost", "cost_error"))
+        for end, side in (("low", -1), ("high", 1))
+    }
+    base = alt.Chart(alt.Data(values=[chosen | ends | {"name": "recommended"}])).encode(x="cost:Q", y="value:Q")
+    return [
+        base.mark_rule(color=INK).encode(y="value_low:Q", y2="value_high:Q"),
+        base.mark_rule(color=INK).encode(x="cost_low:Q", x2="cost_high:Q"),
+        base.mark_point(shape="diamond", filled=True, size=120, opacity=1.0, color=INK),
+        base.mark_text(dy=18, fontSize=11, fontWeight="bold", color=INK).encode(text="name:N"),
+    ]
 
 
 def png(svg: str) -> bytes:

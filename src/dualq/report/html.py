@@ -145,8 +145,8 @@ def _curve(fit: Any, kept: Any) -> str:
     behind = f"The pale band {proven}" if informative else "What is proven is too wide to be shown"
     caption = (
         f"What a limit on {kept.name} costs: the best value for every limit, as estimated, with a standard error on "
-        f"both sides; the dashed line is the limit that was asked for. Every point keeps its limit by estimate alone; "
-        f"the recommended policy is estimated at {kept.estimate:.3g}. {behind}."
+        f"both sides; the dashed line is the limit that was asked for. Every point keeps its limit by estimate alone. "
+        f"The diamond is the recommended policy, estimated at {kept.estimate:.3g}. {behind}."
     )
     return figure(frontier.chart(band=informative, marked=kept.bound), caption)
 

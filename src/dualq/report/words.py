@@ -63,7 +63,8 @@ def changed(fit: Any, shown: int) -> str:
     first = f"{how_many} the policy prefers another action than the log did most often."
     if not shown:
         return f"{first} It practically never sees them."
-    which = "All of them:" if shown == fit.num_changes else f"The {shown} where most time is spent:"
+    most = "one" if shown == 1 else shown
+    which = "All of them:" if shown == fit.num_changes else f"The {most} where most time is spent:"
     rows = fit.changes(shown)
     doubtful = sum(abs(row["gain"]) <= row["gain_error"] for row in rows)
     losses = sum(row["gain"] < -row["gain_error"] for row in rows)
@@ -210,7 +211,7 @@ BASES = {
     "exact": "kept in every state, whatever the process",
     "model": "kept on the log's own model",
     "frequencies": "kept on the log's frequencies, not proven",
-    "estimated": "estimated to be kept, not proven",
+    "estimated": "not proven; the estimate is within the limit",
     "missed": "not kept, not even by estimate",
 }
 
@@ -219,7 +220,13 @@ def basis(fit: Any, kept: Any) -> str:
     """What the keeping of a limit rests on."""
     if fit.contradicted and kept.basis == "proven":
         return f"not promised: {found_against(fit)}; were it not so, it would be"
-    return BASES[kept.basis]
+    apart = abs(kept.bound - kept.estimate)
+    if kept.basis != "estimated" or not kept.error:
+        return BASES[kept.basis]
+    errors = (
+        f"by {apart / kept.error:.2g} of its standard errors" if apart >= 0.1 * kept.error else "by next to nothing"
+    )
+    return f"{BASES[kept.basis]}, {errors}"
 
 
 def limit_table(fit: Any) -> tuple[list[str], list[list[str]]]:
