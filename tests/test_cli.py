@@ -206,7 +206,9 @@ def test_learn_explain_and_act_on_a_log_of_ones_own(tmp_path, capsys):
     assert cli.run(["explain", str(run), "--state", "left", "--json"]) == 0
     assert [row["rows"] for row in json.loads(capsys.readouterr().out)["actions"]] == [2, 1]
     assert cli.run(["explain", str(run), "--state", "left"]) == 0
-    assert "3 rows in the log" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert said.startswith("side left\n")
+    assert "3 rows in the log" in said
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dualq
-from dualq import problems
+from dualq import problems, shipped
 from dualq.errors import CheckpointError, LogError
 from dualq.logs.blocks import BLOCKS, counts_in_blocks
 
@@ -293,6 +293,22 @@ def test_what_is_expected_is_expected_of_the_recommended_policy():
     assert online.expected.value < exact.careful.claimed  # which is the best in this model, nearly
     visits = online.policy.occupancy(mdp, online.start).sum(axis=1)
     np.testing.assert_allclose(online.time_share, visits / visits.sum())
+
+
+def test_what_was_logged_is_recommended_where_algorithm_1_reached_less(tmp_path):
+    # One pass over the shipped log is too short for Algorithm 1: on the log's own frequencies it earns less.
+    log = dualq.read_log(shipped.path(), **shipped.COLUMNS)
+    fit = dualq.learn(log, certificate=None, solver="online")
+    mdp = log.counts().mdp(0.95)
+    reached, logged = (float(fit.start @ one.value(mdp)) for one in (fit.primal_policy, fit.behaviour))
+    assert reached < logged
+    assert fit.as_logged
+    np.testing.assert_array_equal(fit.policy.matrix, fit.behaviour.matrix)
+    assert fit.expected == fit.logged
+    assert fit.reason.startswith("What was logged is recommended: the policy that is greedy in the averaged Q")
+    assert f"less than what was logged, {fit.logged}" in fit.reason
+    fit.save(tmp_path / "run")
+    assert dualq.load(tmp_path / "run").as_logged
 
 
 def test_numbers_and_an_end_are_kept_on_disk(tmp_path):

@@ -23,7 +23,7 @@ from dualq.logs.blocks import counts_in_blocks
 from dualq.margins import Search, asked_for
 from dualq.report.html import report_html
 from dualq.report.terminal import print_fit
-from dualq.report.words import _step, limit_assumptions, limit_words, number, promises, recommended
+from dualq.report.words import _step, limit_assumptions, limit_table, limit_words, number, promises, recommended
 
 # Three machines run slowly (action 0) or fast (1). Fast pays more and breaks parts more often.
 RNG = np.random.default_rng(12)
@@ -85,6 +85,35 @@ def many():
 @pytest.fixture(scope="module")
 def few():
     return learned(300, 5, {"broken": 0.3}, certificate="proven")
+
+
+# ---- costs without limits
+
+
+def test_costs_are_shown_where_nothing_is_limited():
+    fit = learned(6_000, 3, None)
+    slowly = dualq.Policy(np.tile([0.6, 0.4], (3, 1)))
+    for which, policy in (("logged", slowly), ("recommended", fit.policy)):
+        found = fit.costs["broken"][which]
+        assert abs(found.value - true_cost(policy)) < 4.0 * found.error  # a false alarm has 1e-4; the seed is fixed
+        assert 0.0 < found.error < 0.03
+        written = fit.summary()["costs"]["broken"][which]
+        assert written == {"value": found.value, "standard_error": found.error}
+    assert fit.costs["broken"]["recommended"].value > fit.costs["broken"]["logged"].value + 0.1  # fast pays more
+    stream = io.StringIO()
+    print_fit(fit, Console(file=stream, width=200))
+    for page in (stream.getvalue(), report_html(fit)):
+        for found in fit.costs["broken"].values():
+            assert f"{found.value:.3g} ± {found.error:.2g}" in page
+
+
+def test_a_cost_with_a_limit_is_not_shown_twice(many):
+    assert "What a step costs" not in report_html(many)
+    assert many.costs["broken"]["recommended"].value == pytest.approx(many.limits[0].estimate)
+    # A cost that is the same in every row is shown too: it says nothing of a limit, but there is one.
+    s, a, r, s_next, _ = rows(300, 5)
+    flat = dualq.Log(s, a, r, s_next, 3, 2, costs={"rent": np.full(300, 2.0)})
+    assert dualq.learn(flat, discount=ALPHA, certificate=None).costs["rent"]["recommended"].value == pytest.approx(2.0)
 
 
 # ---- what is promised
@@ -591,7 +620,9 @@ def test_the_command_line_learns_with_limits_and_draws_the_trade_off(table, tmp_
     assert "What a limit on broken costs" in page
 
     code, out, _ = run(capsys, "frontier", tmp_path / "run", "--limit", "broken", "--points", "5", "--json")
-    points = json.loads(out)["points"]
+    points, own = json.loads(out)["points"], json.loads(out)["recommended"]
+    assert own["cost"] == pytest.approx(facts["limits"][0]["estimate"])
+    assert own["value"] == pytest.approx(facts["expected"]["value"])
     assert code == 0
     assert len(points) == 5
     expected = dualq.load(tmp_path / "run").frontier("broken", points=5)
@@ -602,6 +633,7 @@ def test_the_command_line_learns_with_limits_and_draws_the_trade_off(table, tmp_
         assert code == 0
         assert str(file) in out.replace("\n", "")
     assert (tmp_path / "curve.svg").read_text().startswith("<svg")
+    assert ">recommended<" in (tmp_path / "curve.svg").read_text()
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     with open(tmp_path / "curve.csv") as file:
         assert [float(row["limit"]) for row in csv.DictReader(file)] == sorted(
@@ -628,6 +660,26 @@ def test_the_command_line_refuses_limits_in_one_line(table, capsys):
         assert code == 2
         assert message in err
         assert err.count("\n") == 1
+
+
+def test_the_trade_off_marks_what_is_recommended_where_nothing_was_limited():
+    free = learned(6_000, 3, None)
+    own = free.frontier("broken", points=3).chosen
+    assert (own["value"], own["error"]) == pytest.approx((free.expected.value, free.expected.error))
+    cost = free.costs["broken"]["recommended"]
+    assert (own["cost"], own["cost_error"]) == pytest.approx((cost.value, cost.error))
+
+
+def test_an_estimate_within_a_limit_says_by_how_much(many):
+    (kept,) = many.limits
+    one = {"basis": "estimated", "kept": False, "bound": 0.3, "error": 0.02}
+    for estimate, words in (
+        (0.254, "the estimate is within the limit, by 2.3 of its standard errors"),
+        (0.2999, "the estimate is within the limit, by next to nothing"),
+    ):
+        fit = dataclasses.replace(many, limits=(dataclasses.replace(kept, estimate=estimate, **one),))
+        (row,) = limit_table(fit)[1]
+        assert row[3] == f"not proven; {words}"
 
 
 def test_the_page_says_how_far_the_greedy_policy_breaks_a_limit(many):

@@ -134,8 +134,31 @@ def test_changes_are_found_and_told_apart(what):
     assert {name for name, change in coverage.drift.items() if change.found} == {what}
     assert len(coverage.warnings) == (what != "behaviour")
     begin, end = coverage.drift[what].period
-    assert float(begin.replace(",", "")) == pytest.approx(1000, abs=10)  # the second half, to the last row
-    assert end == "1,999"
+    assert int(begin) == 1000  # the second half, to the last row; whole numbers, as time has
+    assert end == "1999"
+    assert "where time is between 1000 and 1999 (p" in coverage.drift[what].words
+
+
+@pytest.mark.parametrize(
+    ("clock", "words"),
+    [
+        (lambda k: {"day": k + 7}, "where day is between 1007 and 2006 (p"),
+        (lambda k: {"hour": k / 2}, "where hour is between 499.75 and 999.5 (p"),
+        (lambda k: {"at": np.datetime64("2024-01-01") + k}, "where at is between 2026-09-26 and 2029-06-22 (p"),
+        (None, "between the rows 1000 and 1999 (p"),
+    ],
+    ids=["whole", "number", "date", "rows"],
+)
+def test_a_change_has_the_column_in_its_words(clock, words):
+    P, theta, rewards = model(3)
+    log = walk(np.random.default_rng(5), 2000, P, theta, rewards, (model(4)[0], theta, rewards))
+    rows = {"s": log.state, "a": log.action, "r": log.reward, "n": log.next_state}
+    extra = {} if clock is None else clock(np.arange(2000))
+    read = dualq.read_log(
+        rows | extra, state="s", action="a", reward="r", next_state="n", time=next(iter(extra), "row")
+    )
+    (warning,) = read.coverage().warnings
+    assert f"the same action led elsewhere {words}" in warning
 
 
 def test_a_hidden_state_is_noticed():

@@ -6,6 +6,7 @@ import dataclasses
 import io
 import re
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from dualq import problems
 from dualq.report import charts, page
 from dualq.report.html import report_html
 from dualq.report.terminal import print_fit
-from dualq.report.words import about, evidence, number, percent, said
+from dualq.report.words import about, changed, evidence, named, number, percent, said
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +102,52 @@ def test_what_the_tests_say_of_the_assumptions_stands_beside_them(fit):
     assert fit.summary()["coverage"]["memory"]["p_value"] == fit.coverage.memory.p_value
 
 
+def swapped(late):
+    """A log of two states: A leads to the good one nine times in ten, B once; from the row `late` on it is as B was."""
+    rng, s, rows = np.random.default_rng(5), 0, []
+    for t in range(4000):
+        a = int(rng.integers(2))
+        rows.append((s, a, float(s)))
+        s = int(rng.random() < (0.9 if (a == 0) == (t < late) else 0.1))
+    s, a, r = map(np.array, zip(*rows, strict=True))
+    return dualq.Log(s[:-1], a[:-1], r[:-1], s[1:], 2, 2)
+
+
+def test_nothing_is_promised_where_the_log_speaks_against_what_a_promise_rests_on():
+    drifted, steady = (dualq.learn(swapped(late), discount=0.9) for late in (2400, 4000))
+    assert (drifted.contradicted, steady.contradicted) == (("dynamics",), ())  # a false alarm has 2%; seeds are fixed
+    assert drifted.summary()["contradicted"] == ["dynamics"]
+    # In the system as it is now the policy is worth less than the floor: the numbers hold of a system without change.
+    P = np.array([[[0.9, 0.1], [0.1, 0.9]]] * 2)
+    now = float(drifted.start @ drifted.policy.value(dualq.MDP(P, np.array([[0.0] * 2, [1.0] * 2]), discount=0.9)))
+    assert drifted.certificate.informative
+    assert now < drifted.certificate.lower
+    floor = f"the recommended policy earns at least {number(drifted.certificate.lower)}"
+    for page_of in (printed, lambda fit: Words(report_html(fit)).text):
+        words = page_of(drifted)
+        assert "Nothing is promised, as the log says that the system changed. Were it not so, this would be" in words
+        assert f"would be promised with 95% confidence, all of it together: {floor}" in words
+        assert "Promised" not in words
+        assert "the state says all that matters; the log says that the system changed." in words  # of the estimates
+        assert "Promised with 95% confidence" in page_of(steady)
+        assert "Nothing is promised" not in page_of(steady)
+    top = Words(report_html(drifted)).text.split("What it is worth")[0]
+    assert top.index("the same action led elsewhere") < top.index("recommended policy")
+    assert "floor, not promised" in top
+    assert "would be 95% sure, but the log says that the system changed" in top
+    assert "the policy is worth at least this" not in top
+    assert "floor, 95% sure" in Words(report_html(steady)).text
+
+
+def test_a_state_that_misses_something_is_no_ground_for_a_promise():
+    # 0 0 1 1 0 0 1 1 ...: what follows 0 depends on what was before it.
+    s = np.tile([0, 0, 1, 1], 200)
+    fit = dualq.learn(dualq.Log(s[:-1], np.zeros(799, int), s[:-1].astype(float), s[1:], 2, 1), discount=0.5)
+    assert fit.contradicted == ("memory",)
+    assert "the log says that the state misses something" in printed(fit)
+    assert "Promised" not in printed(fit)
+
+
 def test_lines_of_nothing_are_not_shown():
     # Both actions in both states, 30 rows of each: nothing is thin, and every state has a choice.
     rows = {"s": [0, 0, 1, 1] * 30, "a": [0, 1] * 60, "r": [1.0, 0.0] * 60, "n": [0, 1, 1, 0] * 30}
@@ -124,6 +171,32 @@ def test_a_gain_within_its_error_is_said_to_be():
         assert (gain <= np.hypot(fit.expected.error, fit.logged.error)) == doubt
         assert ("this log does not tell whether the policy is better" in printed(fit)) == doubt
         assert ("this log does not tell whether the policy is better" in Words(report_html(fit)).text) == doubt
+
+
+def test_a_clear_loss_is_called_a_loss(fit):
+    """Three changes: a gain, one within its error, and a loss."""
+    rows = [{"gain": gain, "gain_error": 0.1} for gain in (4.0, -0.05, -3.54)]
+    fake = SimpleNamespace(changes=lambda most: rows, num_changes=3, counts=fit.counts, limits=())
+    words = changed(fake, 3)
+    assert "In 1 of these 3 it is within that error: the log does not tell whether it is one." in words
+    assert "In 1 of these 3 it is a loss." in words
+    fake.limits = ("some",)
+    assert "In 1 of these 3 it is a loss, for the sake of the limits." in changed(fake, 3)
+
+
+def test_states_that_are_practically_never_seen_are_not_among_the_changes():
+    # 0 -> 1 -> 0 ... is what pays and what the policy does; 2 is left for 0 and entered from nowhere.
+    rng = np.random.default_rng(0)
+    s, a = np.tile([0, 1, 2], 200), (rng.random(600) < 0.3).astype(int)
+    log = dualq.Log(s, a, a.astype(float), np.tile([1, 0, 0], 200), 3, 2)
+    for weight, seen in ((0.0, [0, 1]), (0.2, [0, 1, 2])):
+        fit = dualq.learn(log, discount=0.5, start={0: 1.0 - weight, 2: weight}, certificate=None)
+        assert fit.num_changes == 3
+        assert sorted(row["state"]["state"] for row in fit.changes()) == seen
+        which = "The 2 where most time is spent:" if weight == 0.0 else "All of them:"
+        assert f"In 3 of 3 states the policy prefers another action than the log did most often. {which}" in printed(
+            fit
+        )
 
 
 def test_labels_of_people_cannot_become_markup():
@@ -154,6 +227,27 @@ def test_a_heat_map_has_a_label_for_every_cell(fit):
         # A cell in each of two panels, one in the legend; and axes: x has 0..2 twice, y 0..3 once (they share it).
         axes = 2 * (action in "012") + (action in "0123")
         assert labels.count(action) == 2 * cells + 1 + axes, action
+
+
+def test_labels_below_a_heat_map_do_not_run_into_each_other():
+    words = ["recommended", "logged most often"]
+    cells = [{"x": x, "y": y, "panel": "", "action": "run"} for x in words for y in range(3)]
+    svg = charts.heat_map(cells, "", "wear", ["repair", "run"])
+    places = [float(re.search(rf'translate\(([\d.]+),[\d.]+\)"[^>]*>{word}<', svg)[1]) for word in words]
+    # Each stands in the middle of its cell. A letter of Helvetica is half as wide as high, on average: 5.5 pixels.
+    assert places[1] - places[0] >= 5.5 * sum(map(len, words)) / 2
+
+
+def test_a_narrow_page_has_drawings_at_their_own_size_and_no_wide_table(fit):
+    html = report_html(fit)
+    narrow = html.split("(max-width: 46rem) {")[1].split("@media")[0]
+    assert "svg { max-width: none; }" in narrow
+    widths = [float(width) for width in re.findall(r'<svg[^>]* width="([\d.]+)"', html)]
+    worth, _, pairs = widths  # the heat map between them may be as wide as its states are many: its box scrolls
+    assert max(worth, pairs) <= 420 - 2 * 20  # pixels of a telephone, less the margins of the page
+    changes = html.split("<h2>What changes</h2>")[1].split("</section>")[0]
+    assert "<table class=stack>" in changes
+    assert 'data-name="gain"' in changes
 
 
 def test_columns_may_have_any_name():
@@ -187,12 +281,12 @@ def test_a_ceiling_at_the_end_of_the_range_is_no_tile(fit):
         promise = dataclasses.replace(fit.certificate, upper=upper, upper_supported=floor, lower=floor)
         assert promise.informative
         html = report_html(dataclasses.replace(fit, certificate=promise))
-        assert ("no policy is worth more" in html) == shown
+        assert ("no policy is worth more" in html) == ("ceiling, 95% sure" in html) == shown
         assert "that bar is open to the right" in html
 
 
 def test_an_open_interval_has_an_arrow_in_place_of_its_end():
-    row = {"name": "one", "low": 0.0, "high": 1.0, "label": ""}
+    row = {"name": "one", "low": 0.0, "high": 1.0}
     closed, opened = (charts.intervals([row | {"open": is_open}], "x") for is_open in (False, True))
     ticks = [svg.count('aria-roledescription="tick"') for svg in (closed, opened)]
     assert ticks == [2, 1]
@@ -206,7 +300,8 @@ def test_rows_that_are_needed_have_two_digits(rows, words):
 
 
 @pytest.mark.parametrize(
-    ("share", "words"), [(0.5, "50%"), (0.0123, "1.2%"), (0.0, "0%"), (1.0, "100%"), (0.0996, "10%")]
+    ("share", "words"),
+    [(0.5, "50%"), (0.0123, "1.2%"), (0.0, "0%"), (1.0, "100%"), (0.0996, "10%"), (7.6e-7, "< 0.01%")],
 )
 def test_percent(share, words):
     assert percent(share) == words
@@ -218,6 +313,15 @@ def test_numbers_and_labels_in_words():
     assert number(123456.7) == "123,457"
     assert said({"order": 5}) == "5"
     assert said({"stock": 3, "season": "winter"}) == "stock 3, season winter"
+    assert named({"glucose": ">= 57.13"}) == "glucose >= 57.13"
+
+
+def test_thousands_are_written_alike_everywhere():
+    s = np.arange(3000) % 1500
+    log = dualq.Log(s, np.repeat([0, 1], 1500), np.ones(3000), (s + 1) % 1500, 1500, 2)
+    fit = dualq.learn(log, discount=0.5, certificate=None)
+    assert "of 1,500 states in the log 1,500 saw more than one action" in fit.reason
+    assert "1500" not in printed(fit)
 
 
 def test_the_bars_count_every_pair(fit):

@@ -4,7 +4,9 @@
     fit.primal_policy, dual_policy as the solution has them: argmax Q, and the occupancy normalised
     fit.behaviour                  what the log did: n(s, a) / n(s)
     fit.expected, fit.logged       estimates of the two policies' value at the start, with standard errors
+    fit.costs                      estimates of what the two policies cost per step, for each cost of the log
     fit.certificate                floor and ceiling that hold with the asked confidence
+    fit.contradicted               the assumptions of all that which the log itself speaks against; () is good
     fit.explain(state)             for one state: every action with its rows, its estimated value, what is recommended
     fit.limits                     what became of each limit: estimate, bounds, price;  fit.limits_kept  all promised?
     fit.frontier("stockout")       value against a limit on a cost: the trade-off, as table and chart
@@ -50,6 +52,7 @@ from dualq.solution import Solution
 
 Array = np.ndarray
 
+NEVER = 1e-4  # of the time in the state where most is spent: less is practically never
 KEPT = (
     *(ActionCap, Asked, Careful, Certificate, Change, Counts, Coverage, Estimate, Kept, Limit, LimitedSolution, Near),
     *(Solution, Wanted),
@@ -81,6 +84,16 @@ class Fit:
         return all(kept.kept for kept in self.limits)
 
     @property
+    def contradicted(self) -> tuple[str, ...]:
+        """The assumptions that the log speaks against: "dynamics" and "rewards" (they changed), "memory".
+
+        Estimates and certificate rest on them: what is here is not promised, whatever the numbers say. Where the
+        dynamics changed, the state before tells when it was, and so what follows: that is no finding of its own.
+        """
+        found = [change.what for change in self.coverage.evidence if change.found and change.what != "behaviour"]
+        return tuple(what for what in found if what != "memory" or "dynamics" not in found)
+
+    @property
     def primal_policy(self) -> Policy:
         """argmax_a Q[s, a] of the solution."""
         return self._cut(self.solution.primal_policy)
@@ -100,12 +113,19 @@ class Fit:
         S = len(self.counts.states)
         return Policy(policy.matrix[:S], self.counts.states, self.counts.actions, policy.undecided[:S])
 
+    @property
+    def as_logged(self) -> bool:
+        """Whether what is recommended is what was logged."""
+        return np.array_equal(self.policy.matrix, self.behaviour.matrix)
+
     @cached_property
     def expected(self) -> Estimate:
         """The recommended policy's value at the start: an estimate, not a promise."""
         S = len(self.counts.states)
         if np.array_equal(self.policy.matrix, self.careful.policy.matrix[:S]):
             return self.careful.expected
+        if self.as_logged:
+            return self.careful.logged
         if self.limits:
             return self._estimates.value(self._everywhere)
         # Another policy than the careful one (Algorithm 1's): in the same model, without the penalty.
@@ -136,6 +156,16 @@ class Fit:
     def logged(self) -> Estimate:
         """The logged behaviour's value at the start."""
         return self.careful.logged
+
+    @cached_property
+    def costs(self) -> dict[str, dict[str, Estimate]]:
+        """{cost: {"logged": ..., "recommended": ...}}: what a step costs on average, from the start (costs.py)."""
+        estimates, found = self._estimates, {}
+        for name in self.counts.cost_sums:
+            cost = Asked(Limit(name, estimates.means(name), "<=", 0.0), name)  # the bound is not looked at
+            policies = {"logged": self.careful.behaviour, "recommended": self._everywhere}
+            found[name] = {which: estimates.of(cost, policy) for which, policy in policies.items()}
+        return found
 
     @cached_property
     def values(self) -> Array:
@@ -214,12 +244,16 @@ class Fit:
         }
 
     def changes(self, most: int = 10) -> list[dict[str, Any]]:
-        """The states where the policy prefers another action than the log, those first where most time is spent."""
+        """The states where the policy prefers another action than the log, those first where most time is spent.
+
+        Not those that the policy practically never sees; `num_changes` counts them too.
+        """
         visits, S = self.counts.visits, np.arange(len(self.counts.states))
         usual, chosen = visits.argmax(axis=1), self.policy.matrix.argmax(axis=1)
         differ = (usual != chosen) & ~self.policy.undecided
         gain = self.values[S, chosen] - self.values[S, usual]
         error = np.hypot(self.errors[S, chosen], self.errors[S, usual])
+        differ &= self.time_share >= NEVER * self.time_share.max()
         places = [s for s in np.argsort(-self.time_share, kind="stable") if differ[s]][:most]
         return [
             {
@@ -256,13 +290,17 @@ class Fit:
             "states": len(self.counts.states),
             "actions": len(self.counts.actions),
             "reason": self.reason,
-            "expected": {"value": self.expected.value, "standard_error": self.expected.error},
-            "logged": {"value": self.logged.value, "standard_error": self.logged.error},
+            "expected": _estimated(self.expected),
+            "logged": _estimated(self.logged),
             "confidence": self.confidence,
             "certificate": None if promise is None else _promised(promise),
+            "contradicted": list(self.contradicted),
             "limits": [_written(kept) for kept in self.limits],
             "limits_kept": self.limits_kept,
             "limits_wanted": [dataclasses.asdict(pair) for pair in self.limits_wanted],
+            "costs": {
+                name: {which: _estimated(cost) for which, cost in both.items()} for name, both in self.costs.items()
+            },
             "costs_per_row": {name: float(x.sum() / self.counts.total) for name, x in self.counts.cost_sums.items()},
             "changes": self.changes(),
             "num_changes": self.num_changes,
@@ -301,6 +339,10 @@ def load(folder: str | os.PathLike) -> Fit:
     """The Fit that `fit.save(folder)` wrote; `CheckpointError` where fit.json or solution.npz is missing or changed."""
     tree, arrays = open_saved(folder)
     return unpacked(tree, arrays, {cls.__name__: cls for cls in (*KEPT, Fit)})
+
+
+def _estimated(estimate: Estimate) -> dict[str, float]:
+    return {"value": estimate.value, "standard_error": estimate.error}
 
 
 def _written(kept: Kept) -> dict[str, Any]:

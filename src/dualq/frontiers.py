@@ -9,6 +9,8 @@ Columns   limit               the bound on the cost
           cost, cost_error    what it is estimated to cost;  cost_low, cost_high  proven
           careful             the program's optimum, less the penalties: concave in the limit, and monotone
           price               what one unit of the limit is worth there, in reward per step
+Chosen    the fit's own policy, estimated as the points are: cost and value, with their errors. It need not lie on the
+          curve: with a margin it is inside.
 Band      half of delta for the value, half for the cost. The bounds of all points hold together, as they do for all
           policies. They rest on the blocks of the log that the fit kept, which it does when it was learned with limits;
           else on all its rows as one block, which is as valid, and wider.
@@ -44,6 +46,7 @@ class Frontier:
     confidence: float
     blocks: int  # of the log, that the proven columns rest on
     columns: dict[str, Array] = field(repr=False)
+    chosen: dict[str, float]  # value, error, cost, cost_error of the fit's own policy
 
     def table(self) -> pa.Table:
         """The columns as an Arrow table."""
@@ -58,8 +61,9 @@ class Frontier:
         ]
 
     def chart(self, band: bool = True, marked: float | None = None) -> str:
-        """The curve as SVG; `band` with what is proven, `marked` with a line at a limit."""
-        return charts.curve(self.rows(), f"{self.name}, per step", "value from the start", band, marked)
+        """The curve as SVG, and the fit's policy; `band` with what is proven, `marked` with a line at a limit."""
+        titles = f"{self.name}, per step", "value from the start"
+        return charts.curve(self.rows(), *titles, band, marked, self.chosen)
 
 
 def frontier_of(
@@ -114,4 +118,6 @@ def frontier_of(
             }
         )
     columns = {key: np.array([point[key] for point in points_found]) for key in points_found[0]}
-    return Frontier(name, mine.limit.sense, confidence, len(kept), columns)
+    value, cost = estimates.value(policy), estimates.of(mine, policy)
+    own = {"value": value.value, "error": value.error, "cost": cost.value, "cost_error": cost.error}
+    return Frontier(name, mine.limit.sense, confidence, len(kept), columns, own)

@@ -12,6 +12,7 @@ No propensities and no simulator are needed: whatever behaviour left the log, ho
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,8 @@ def learn(
                   "episodes" where the log has episodes or ends, else "log"
     pessimism     strength of the penalty for thin pairs: 1 is the default, 0 the plug-in
     certificate   "proven", "bootstrap" (approximate), or None
-    solver        "exact" (dynamic programming), "pdhg", or "online" (Algorithm 1 on the rows in their order)
+    solver        "exact" (dynamic programming), "pdhg", or "online" (Algorithm 1 on the rows in their order; what
+                  was logged is recommended where that is clearly better than what it reached: `reason` says so)
     limits        what the policy must keep, one or several: {"stockout": 0.02}, "stockout<=0.02", ">=" too: a cost of
                   the log on average per step from the start, "total stockout" its discounted total, "distance" the
                   total variation from the logged behaviour; or limits from dualq.limits, on log.counts().mdp(discount)
@@ -144,11 +146,22 @@ def _pdhg(log: Any, counts: Counts, careful: Careful, start: Array) -> tuple[Sol
 
 
 def _online(log: Any, counts: Counts, careful: Careful, start: Array) -> tuple[Solution, Policy, str]:
-    """Algorithm 1, one pass over the rows; it knows no pessimism."""
+    """Algorithm 1, one pass over the rows; it knows no pessimism. What was logged, where that is clearly better."""
     discount, rows = careful.mdp.discount, int(counts.total)
     solution = train(SPDQ(step_size=inverse_sqrt(2.0)), log, rows, discount=discount).solution
-    reason = f"The policy is greedy in the averaged Q of Algorithm 1 after one pass over {rows:,} rows, in their order."
-    return solution, _on_log(solution.primal_policy, counts), reason
+    policy, how = (
+        _on_log(solution.primal_policy, counts),
+        f"Algorithm 1 after one pass over {rows:,} rows, in their order",
+    )
+    reached = Estimates(counts, careful, start).value(_in_model(policy, careful))
+    if careful.logged.value - reached.value <= math.hypot(reached.error, careful.logged.error):
+        return solution, policy, f"The policy is greedy in the averaged Q of {how}."
+    reason = (
+        f"What was logged is recommended: the policy that is greedy in the averaged Q of {how}, is expected to earn "
+        f"{reached}, less than what was logged, {careful.logged}. The exact solver, which is the default, comes from "
+        f"the same rows to a policy with {careful.expected}."
+    )
+    return solution, _on_log(careful.behaviour, counts), reason
 
 
 SOLVERS = {"exact": _exact, "pdhg": _pdhg, "online": _online}
@@ -161,6 +174,13 @@ def _solution(counts: Counts, careful: Careful, start: Array, method: str) -> So
     visits = np.zeros(mdp.rewards.shape)
     visits[: start.size] = counts.visits
     return solve(mdp, method=method, weights=eta, distribution=frequencies(visits, counts.total))
+
+
+def _in_model(policy: Policy, careful: Careful) -> Policy:
+    """The policy in the states of the model, which may have one more than the log."""
+    matrix = careful.policy.matrix.copy()
+    matrix[: policy.matrix.shape[0]] = policy.matrix
+    return Policy(matrix, careful.mdp.states, careful.mdp.actions)
 
 
 def _on_log(policy: Policy, counts: Counts) -> Policy:

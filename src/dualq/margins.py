@@ -540,7 +540,7 @@ def _reason(solution: LimitedSolution, limits: Sequence[Kept], how: str, estimat
     mixed = solution.dual_policy.matrix[:S].max(axis=1) < 1.0 - 1e-9
     mixed &= acted & (solution.occupancy[:S].sum(axis=1) > 0.0)
     count = int(mixed.sum())
-    random = f"random in {count} of {int(acted.sum())} states" if count else "random in no state"
+    random = f"random in {count:,} of {int(acted.sum()):,} states" if count else "random in no state"
     if all(kept.basis in ("exact", "model") for kept in limits):
         how = "by themselves" if all(kept.kept for kept in limits) else "model"
     elif how == "none" and all(kept.kept for kept in limits):

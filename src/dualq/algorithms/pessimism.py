@@ -187,8 +187,8 @@ def _reason(rows: Rows, policy: Policy, expected: Estimate, logged: Estimate, pe
     changed = int((choices & (chosen != usual)).sum())
     how = "the plug-in, with no pessimism" if pessimism == 0.0 else "optimal where thin pairs are pooled and penalised"
     return (
-        f"The policy is {how}: of {int(rows.seen.sum())} states in the log {int(choices.sum())} saw more than one "
-        f"action, and in {changed} of them it prefers another than the most frequent; "
+        f"The policy is {how}: of {int(rows.seen.sum()):,} states in the log {int(choices.sum()):,} saw more than one "
+        f"action, and in {changed:,} of them it prefers another than the most frequent; "
         f"its expected value is {expected}, that of the log {logged}."
     )
 

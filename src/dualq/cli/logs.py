@@ -186,10 +186,10 @@ def explain(run: Run, state: State, as_json: Json = False) -> None:
     from rich.markup import escape
 
     from dualq.report.terminal import plain_table
-    from dualq.report.words import chosen_under, number, percent, said
+    from dualq.report.words import chosen_under, named, number, percent
 
     page = console()
-    page.print(f"{escape(said(facts['state']))}\n", style="bold")
+    page.print(f"{escape(named(facts['state']))}\n", style="bold")
     share = percent(facts["time_share"])
     page.print(f"{count(facts['rows'], 'row')} in the log; the recommended policy spends {share} of its time here.\n")
     shown = plain_table()

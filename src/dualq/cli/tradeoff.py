@@ -36,10 +36,11 @@ def frontier(
             WRITERS[out.suffix](fit, curve, out)
     if as_json:
         facts = {"cost": curve.name, "sense": curve.sense, "confidence": curve.confidence, "blocks": curve.blocks}
+        facts |= {"recommended": curve.chosen}
         print_json(facts | {"points": curve.rows(), "files": [str(out)] if out else []})
         return
     from dualq.report.terminal import plain_table
-    from dualq.report.words import percent
+    from dualq.report.words import not_promised, percent
 
     page = console()
     page.print(f"What a limit on {curve.name} costs\n", style="bold", markup=False)
@@ -56,12 +57,19 @@ def frontier(
             f"{row['cost_low']:.2g} to {row['cost_high']:.2g}",
         )
     page.print(shown)
+    own = curve.chosen
+    page.print(
+        f"\nThe recommended policy: value {_short(own['value'])} ± {own['error']:.1g}, cost {own['cost']:.3g} ± "
+        f"{own['cost_error']:.1g}."
+    )
     blocks = "all rows as one block" if curve.blocks == 1 else f"the log in {curve.blocks} blocks"
     page.print(
         f"\nvalue: discounted reward from the start; cost: per step. Estimates have their standard error. Proven: with "
         f"{percent(curve.confidence)} confidence, all points together, from {blocks}. --json and a .csv file "
         "have all digits, and the price of the limit at each point."
     )
+    if words := not_promised(fit):
+        page.print(f"\n{words}", markup=False)
     if out is not None:
         page.print(f"\nWritten: {out}", markup=False, soft_wrap=True)
 

@@ -19,6 +19,7 @@ markov           does the state before help to predict the next, given state and
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -37,6 +38,7 @@ Array = np.ndarray
 LEVEL = 0.01
 PERIODS = 4
 MOST_ROWS, MOST_CELLS = 20_000_000, 1_000_000  # beyond these the test of memory takes longer than all the rest
+ROWS = "the order of the rows"  # what periods are cut by where there is no other clock
 THIN = 10  # rows below which a pair is called thin
 
 
@@ -234,7 +236,9 @@ def _change(what: str, test: Any, periods: Periods, level: float) -> Change:
     outcome: Outcome = test(periods.period)
     found = outcome.p_value <= level
     period = _where(test, periods) if found else None
-    return Change(what, found, outcome.p_value, outcome.tested, period, _words(what, outcome, found, period))
+    return Change(
+        what, found, outcome.p_value, outcome.tested, period, _words(what, outcome, found, period, periods.by)
+    )
 
 
 def _where(test: Any, periods: Periods) -> tuple[str, str]:
@@ -248,18 +252,26 @@ def _where(test: Any, periods: Periods) -> tuple[str, str]:
     return periods.edges[begin], periods.edges[end]
 
 
-def _words(what: str, outcome: Outcome, found: bool, period: tuple[str, str] | None) -> str:
+def _words(what: str, outcome: Outcome, found: bool, period: tuple[str, str] | None, by: str) -> str:
     if not outcome.tested:
         return f"{what}: too few rows to tell of a change"
     sure = p_value(outcome.p_value)
     if not found:
         return f"{what}: no change was found ({sure})"
-    when = f"between {period[0]} and {period[1]}" if period else ""
+    when = _when(period, by) if period else ""
     if what == "behaviour":
         return f"actions were chosen otherwise {when} ({sure}); that is fine, the log still describes one system"
     if what == "dynamics":
         return f"the same action led elsewhere {when} ({sure}): the system changed; learn from the part that holds"
     return f"the same step paid otherwise {when} ({sure}): rewards changed; learn from the part that holds"
+
+
+def _when(period: tuple[str, str], by: str) -> str:
+    """`where day is between 183 and 729`; by: what the periods are cut by, such as "time (day)"."""
+    if by == ROWS:
+        return f"between the rows {period[0]} and {period[1]}"
+    column = by.partition("(")[2].removesuffix(")") or by
+    return f"where {column} is between {period[0]} and {period[1]}"
 
 
 def markov_change(previous: Any, s: Any, a: Any, outcome: Any, n: Any, num_actions: int, level: float) -> Change:
@@ -325,7 +337,7 @@ def _periods_of_log(log: Any, periods: int) -> Periods | None:
     x = log.reward - log.reward.mean()
     powers = np.array([x, x**2, x**3, x**4])
     outcome = np.where(log.ended, S, log.next_state)
-    edges = _edges(low, high, periods, False)
+    edges = _edges(low, high, periods, "whole" if np.issubdtype(clock.dtype, np.integer) else "number")
     return Periods(period, log.state.astype(np.int64), log.action, outcome, np.ones(len(log)), powers, edges, by)
 
 
@@ -377,7 +389,7 @@ def _periods_of_table(log: Any, periods: int) -> Periods | None:
     powers = np.array([groups[f"x{i}"].to_numpy() for i in (1, 2, 3, 4)], float)
     period, n = groups["period"].to_numpy().astype(np.int64), groups["n"].to_numpy()
     kind = q.columns()[column].type()
-    edges = _edges(low, high, periods, not kind.is_numeric())
+    edges = _edges(low, high, periods, "whole" if kind.is_integer() else "number" if kind.is_numeric() else "date")
     return Periods(period[kept], s[kept].astype(np.int64), a[kept], outcome[kept], n[kept], powers[:, kept], edges, by)
 
 
@@ -393,7 +405,7 @@ def _clock(q: Any) -> tuple[str | None, str]:
     if q.e and q.schema.time != "row" and q.restarts():  # time begins anew: the episodes themselves are in order
         return (q.e[0], f"episode ({q.schema.episode[0]})") if runs(q.e[0]) else (None, "")
     if runs("t"):
-        return "t", "the order of the rows" if q.schema.time == "row" else f"time ({q.schema.time})"
+        return "t", ROWS if q.schema.time == "row" else f"time ({q.schema.time})"
     return None, ""
 
 
@@ -401,9 +413,12 @@ def _find(coder: Any, table: Any, names: list[str]) -> Array:
     return coder.find([table[name].combine_chunks() for name in names])
 
 
-def _edges(low: float, high: float, periods: int, dates: bool) -> tuple[str, ...]:
+def _edges(low: float, high: float, periods: int, kind: str) -> tuple[str, ...]:
+    """Where periods begin, and where the last ends, as people write a "date", a "number", or one that is "whole"."""
     values = [low + (high - low) * i / periods for i in range(periods + 1)]
-    if not dates:
+    if kind == "whole":  # the first in each period; without commas, as it may be a year or a name
+        return tuple(str(math.ceil(value)) for value in values)
+    if kind == "number":
         return tuple(f"{value:,.6g}" for value in values)
     zone = datetime.UTC
     moments = [datetime.datetime.fromtimestamp(value, zone) for value in values]

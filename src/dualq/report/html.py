@@ -1,7 +1,7 @@
 """The report of a fit: one HTML page, in the order in which a person asks.
 
-what is recommended and what it is worth; what can be promised; the limits; what changes; the policy; what was read;
-what the log cannot tell; how it was done
+what is recommended and what it is worth; what can be promised; costs and limits; what changes; the policy; what was
+read; what the log cannot tell; how it was done
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ from dualq._version import __version__
 from dualq.report import charts
 from dualq.report.page import facts, figure, listed, note, note_below, page, section, table, text, tiles, title
 from dualq.report.words import (
-    BASES,
+    COSTS,
+    basis,
     changed,
+    cost_table,
     evidence,
+    found_against,
     limit_assumptions,
     limit_table,
     limit_words,
+    not_promised,
     number,
     percent,
     promises,
@@ -47,9 +51,11 @@ def report_html(fit: Any) -> str:
     return page(
         "What to do, learned from a log",
         title("What to do, learned from a log", fit.settings["source"]),
+        *(note(words, warn=True) for words in _warnings(fit)),
         tiles(_tiles(fit)),
         text(fit.reason),
         section("What it is worth", *_worth(fit)),
+        *([section("Costs", *_costs(fit))] if cost_table(fit)[1] else []),
         *([section("Limits", *_limits(fit))] if fit.limits else []),
         section("What changes", *_changes(fit)),
         section("The policy", *_policy(fit)),
@@ -60,6 +66,11 @@ def report_html(fit: Any) -> str:
     )
 
 
+def _warnings(fit: Any) -> list[str]:
+    """What must be read before any number."""
+    return [*fit.coverage.warnings, *([not_promised(fit)] if fit.contradicted else [])]
+
+
 def _tiles(fit: Any) -> list[tuple[str, str, str]]:
     expected, logged = fit.expected, fit.logged
     cells = [
@@ -68,39 +79,49 @@ def _tiles(fit: Any) -> list[tuple[str, str, str]]:
     ]
     for kept in fit.limits:
         error = f"estimate, standard error {kept.error:.2g}; " if kept.low is not None else ""
-        cells.append((kept.text, f"{kept.estimate:.3g}", error + BASES[kept.basis]))
+        cells.append((kept.text, f"{kept.estimate:.3g}", error + basis(fit, kept)))
     if fit.certificate is not None and fit.certificate.informative:
-        promise = fit.certificate
-        cells.append(
-            (f"floor, {percent(fit.confidence)} sure", number(promise.lower), "the policy is worth at least this")
-        )
+        promise, sure = fit.certificate, f"{percent(fit.confidence)} sure"
+        floor, ceiling = "the policy is worth at least this", "no policy is worth more"
+        if fit.contradicted:
+            floor = ceiling = f"would be {sure}, but {found_against(fit)}"
+            sure = "not promised"
+        cells.append((f"floor, {sure}", number(promise.lower), floor))
         low, high = promise.value_range
         if high - promise.upper > SAYS_NOTHING * (high - low):
-            cells.append(("ceiling", number(promise.upper), "no policy is worth more"))
+            cells.append((f"ceiling, {sure}", number(promise.upper), ceiling))
     return cells
 
 
 def _worth(fit: Any) -> list[str]:
     z = float(ndtri(0.5 + fit.confidence / 2.0))
     rows = [
-        {"name": name, "low": e.value - z * e.error, "high": e.value + z * e.error, "value": e.value, "label": str(e)}
+        {"name": f"{name}: {e}", "low": e.value - z * e.error, "high": e.value + z * e.error, "value": e.value}
         for name, e in (("logged, estimate", fit.logged), ("recommended, estimate", fit.expected))
     ]
     caption = f"Discounted reward from the start. Estimates: the dot, and {z:.3g} standard errors on both sides."
     if fit.certificate is not None and fit.certificate.informative:
         low, high = fit.certificate.behaviour
-        rows.append({"name": "logged, proven", "low": low, "high": high, "label": ""})
+        proven = "not promised" if fit.contradicted else "proven"
+        rows.append({"name": f"logged, {proven}", "low": low, "high": high})
         low, high = fit.certificate.lower, max(high, fit.expected.value + 3.0 * fit.expected.error)
-        rows.append({"name": "recommended, proven", "low": low, "high": high, "label": "", "open": True})
+        rows.append({"name": f"recommended, {proven}", "low": low, "high": high, "open": True})
         caption += (
-            " Proven: the logged behaviour between its bounds, the recommended policy from its floor on; that bar is "
-            "open to the right."
+            f" {proven.capitalize()}: the logged behaviour between its bounds, the recommended policy from its floor "
+            "on; that bar is open to the right."
         )
     parts = [figure(charts.intervals(rows, "discounted reward from the start"), caption), *map(text, promises(fit))]
     if fit.certificate is None:
         return parts
-    parts += [text("What is proven rests on:"), listed(fit.certificate.assumptions)]
+    parts += [
+        text("What would be promised rests on:" if fit.contradicted else "What is proven rests on:"),
+        listed(fit.certificate.assumptions),
+    ]
     return [*parts, text("What the log itself says of that:"), listed(evidence(fit))]
+
+
+def _costs(fit: Any) -> list[str]:
+    return [text(COSTS), table(*cost_table(fit), stack=True)]
 
 
 def _limits(fit: Any) -> list[str]:
@@ -120,11 +141,12 @@ def _curve(fit: Any, kept: Any) -> str:
     """The trade-off, with what is proven behind it where that says something."""
     frontier = fit.frontier(kept.name)
     informative = fit.certificate is not None and fit.certificate.informative
-    behind = "The pale band is proven" if informative else "What is proven is too wide to be shown"
+    proven = "would be proven if nothing spoke against it" if fit.contradicted else "is proven"
+    behind = f"The pale band {proven}" if informative else "What is proven is too wide to be shown"
     caption = (
         f"What a limit on {kept.name} costs: the best value for every limit, as estimated, with a standard error on "
-        f"both sides; the dashed line is the limit that was asked for. Every point keeps its limit by estimate alone; "
-        f"the recommended policy is estimated at {kept.estimate:.3g}. {behind}."
+        f"both sides; the dashed line is the limit that was asked for. Every point keeps its limit by estimate alone. "
+        f"The diamond is the recommended policy, estimated at {kept.estimate:.3g}. {behind}."
     )
     return figure(frontier.chart(band=informative, marked=kept.bound), caption)
 
@@ -132,7 +154,7 @@ def _curve(fit: Any, kept: Any) -> str:
 def _changes(fit: Any) -> list[str]:
     rows = fit.changes()
     if not rows:
-        return [text("Nothing: in every state the policy prefers what the log did most often.")]
+        return [text(changed(fit, 0))]
     header = [*fit.counts.states.names, "time", "logged most", "its share", "recommended", "its rows", "gain", "error"]
     body = [
         [
@@ -147,7 +169,7 @@ def _changes(fit: Any) -> list[str]:
         ]
         for row in rows
     ]
-    return [text(changed(fit, len(rows))), table(header, body)]
+    return [text(changed(fit, len(rows))), table(header, body, stack=True)]
 
 
 def _policy(fit: Any) -> list[str]:
@@ -191,8 +213,7 @@ def _coverage(fit: Any) -> list[str]:
     rows = [{"name": name, "number": int((place == i).sum())} for i, name in enumerate(names)]
     chart = charts.bars(rows, "pairs of state and action", "rows in the log")
     caption = "How often the log has each pair of a state and an action. Nothing is made up about pairs it never has."
-    warnings = [note(words, warn=True) for words in fit.coverage.warnings]
-    return [*warnings, figure(chart, caption), facts(unknown(fit))]
+    return [figure(chart, caption), facts(unknown(fit))]
 
 
 def _how(fit: Any) -> list[tuple[str, str]]:

@@ -32,9 +32,11 @@ figure { margin: 1rem 0; }
 svg { max-width: 100%; height: auto; }
 figcaption { color: var(--muted); font-size: .9rem; max-width: 46rem; }
 @media screen and (max-width: 46rem) {
+  svg { max-width: none; }
   .stack thead { display: none; }
   .stack tr { display: block; padding: .5rem 0; border-bottom: 1px solid var(--line); }
-  .stack td { display: grid; grid-template-columns: 8rem 1fr; border: 0; padding: .1rem 0; }
+  .stack td { display: grid; grid-template-columns: 8rem 1fr; border: 0; padding: .1rem 0;
+    text-align: left; }
   .stack td::before { content: attr(data-name); color: var(--muted); }
 }
 @media print { body { max-width: none; padding: 0; } h2 { break-after: avoid; } figure, tr { break-inside: avoid; } }

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dualq.report.words import (
+    COSTS,
     changed,
+    cost_table,
     limit_assumptions,
     limit_table,
     limit_words,
@@ -38,14 +40,18 @@ def print_fit(fit: Any, console: Console) -> None:
         console.print(f"Warning: {escape(words)}", style="bold")
     heading("What changes")
     rows = fit.changes()
+    console.print(changed(fit, len(rows)))
     if rows:
-        console.print(changed(fit, len(rows)) + "\n")
+        console.print()
         _changes(console, fit, rows)
-    else:
-        console.print("Nothing: in every state the policy prefers what the log did most often.")
     if fit.limits:
         heading("Limits")
         _limits(console, fit)
+    header, costs = cost_table(fit)
+    if costs:
+        heading("Costs")
+        console.print(COSTS + "\n")
+        console.print(_columns(header, costs))
     heading("What is expected, and how sure that is")
     for words in promises(fit):
         console.print(escape(words))
@@ -87,6 +93,18 @@ def _changes(console: Console, fit: Any, rows: list[dict]) -> None:
             f"{row['gain']:.3g} ± {row['gain_error']:.2g}",
         )
     console.print(table)
+
+
+def _columns(header: list[str], rows: list[list[str]]) -> Table:
+    """Names at the left, and what is said of each at the right of its column."""
+    from rich.markup import escape
+
+    table = plain_table()
+    for i, name in enumerate(header):
+        table.add_column(name, justify="right" if i else "left")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    return table
 
 
 def _limits(console: Console, fit: Any) -> None:

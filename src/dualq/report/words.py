@@ -23,7 +23,9 @@ def number(x: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of one in percent: a digit more where it is small."""
+    """A share of one in percent: a digit more where it is small, and no more than that where it is next to nothing."""
+    if 0.0 < share < 1e-4:
+        return "< 0.01%"
     return f"{100.0 * share:.0f}%" if share >= 0.0995 or share == 0.0 else f"{100.0 * share:.2g}%"
 
 
@@ -31,10 +33,11 @@ def said(label: Mapping[str, Any]) -> str:
     """A label without its column where there is but one."""
     if len(label) == 1:
         return str(next(iter(label.values())))
-    return _with_names(label)
+    return named(label)
 
 
-def _with_names(label: Mapping[str, Any]) -> str:
+def named(label: Mapping[str, Any]) -> str:
+    """A label with the names of its columns."""
     return ", ".join(f"{name} {value}" for name, value in label.items())
 
 
@@ -52,31 +55,58 @@ def recommended(row: Mapping[str, Any]) -> str:
 
 
 def changed(fit: Any, shown: int) -> str:
-    """How much changes, before the table of changes."""
+    """How much changes, before the table of changes; all there is to say where the table has no rows."""
+    if not fit.num_changes:
+        return "Nothing: in every state the policy prefers what the log did most often."
     states = int(fit.counts.visits.any(axis=1).sum())
-    which = "All of them:" if shown == fit.num_changes else f"The {shown} where most time is spent:"
+    how_many = f"In {fit.num_changes:,} of {count(states, 'state')}"
+    first = f"{how_many} the policy prefers another action than the log did most often."
+    if not shown:
+        return f"{first} It practically never sees them."
+    most = "one" if shown == 1 else shown
+    which = "All of them:" if shown == fit.num_changes else f"The {most} where most time is spent:"
     rows = fit.changes(shown)
-    doubtful = sum(row["gain"] <= row["gain_error"] for row in rows)
-    where = "It" if shown == 1 else f"In {doubtful} of these {shown} it"
-    more = f" {where} is within that error: the log does not tell whether it is one."
-    if fit.limits:
-        doubtful = sum(row["gain"] < 0.0 for row in rows)
-        more = (
-            f" {where if shown == 1 else f'In {doubtful} of these {shown} it'} is a loss, for the sake of the limits."
-        )
+    doubtful = sum(abs(row["gain"]) <= row["gain_error"] for row in rows)
+    losses = sum(row["gain"] < -row["gain_error"] for row in rows)
+
+    def where(states: int, words: str) -> str:
+        return "" if not states else f" It {words}." if shown == 1 else f" In {states} of these {shown} it {words}."
+
+    sake = ", for the sake of the limits" if fit.limits else ""
     return (
-        f"In {fit.num_changes:,} of {count(states, 'state')} the policy prefers another action than the log did most "
-        f"often. {which} gain is what the change is worth at one such decision, with its standard error."
-        f"{more if doubtful else ''}"
+        f"{first} {which} gain is what the change is worth at one such decision, with its standard error."
+        f"{where(doubtful, 'is within that error: the log does not tell whether it is one')}"
+        f"{where(losses, f'is a loss{sake}')}"
+    )
+
+
+FOUND = {"dynamics": "the system changed", "rewards": "rewards changed", "memory": "the state misses something"}
+
+
+def found_against(fit: Any) -> str:
+    """What the log says against the assumptions of estimates and promises; nothing where it says nothing."""
+    return "the log says that " + " and ".join(FOUND[what] for what in fit.contradicted) if fit.contradicted else ""
+
+
+def not_promised(fit: Any) -> str:
+    """A sentence for pages with proven numbers, where the log speaks against what these rest on."""
+    if not fit.contradicted:
+        return ""
+    return (
+        "Nothing here is promised, and the estimates are in doubt too: all of it takes it that nothing changes with "
+        f"time and that the state says all that matters, and {found_against(fit)}."
     )
 
 
 def promises(fit: Any) -> list[str]:
     """What is expected, and what can be promised."""
+    against = found_against(fit)
+    same = f" They take it that nothing changes with time and that the state says all that matters; {against}."
     words = [
         f"From the start the recommended policy is expected to earn {number(fit.expected.value)} "
         f"(standard error {number(fit.expected.error)}), and what was logged {number(fit.logged.value)} "
-        f"(standard error {number(fit.logged.error)}). These are estimates, not promises.{_doubt(fit)}"
+        f"(standard error {number(fit.logged.error)}). These are estimates, not promises.{same if against else ''}"
+        f"{_doubt(fit)}"
     ]
     promise = fit.certificate
     if promise is None:
@@ -86,20 +116,27 @@ def promises(fit: Any) -> list[str]:
         sure += ", approximately (by the bootstrap, which may break its promise)"
     if not promise.informative:
         needed = promise.rows_needed
-        more = f"; about {about(needed)} rows like these would be needed" if needed else ""
+        more = f"; about {about(needed)} rows like these would be needed" if needed and not against else ""
+        why = f"; and {against}, so that more rows like these would not help" if against else ""
         low, high = promise.value_range
         held = f"what is proven of the policy is {number(promise.lower)} to {number(promise.upper)}"
         allowed = f"what rewards alone allow is {number(low)} to {number(high)}"
-        return [*words, f"Nothing useful can be promised yet {sure}: {held}, and {allowed}{more}.", *_width(fit)]
+        return [*words, f"Nothing useful can be promised yet {sure}: {held}, and {allowed}{more}{why}.", *_width(fit)]
+    begin = f"Promised {sure}"
+    if against:
+        begin = f"Nothing is promised, as {against}. Were it not so, this would be promised {sure}"
     words.append(
-        f"Promised {sure}: the recommended policy earns at least {number(promise.lower)}; no policy earns more than "
+        f"{begin}: the recommended policy earns at least {number(promise.lower)}; no policy earns more than "
         f"{number(promise.upper)}, and none that keeps to what was logged more than {number(promise.upper_supported)}; "
         f"the logged behaviour, as a policy, earns between {number(promise.behaviour[0])} and "
         f"{number(promise.behaviour[1])}."
     )
     if promise.improvement > 0.0:
         hedge = "" if promise.method == "proven" else "Approximately: "
-        words.append(f"{hedge}The policy is better than what was logged, by at least {number(promise.improvement)}.")
+        better = "would then be" if against else "is"
+        words.append(
+            f"{hedge}The policy {better} better than what was logged, by at least {number(promise.improvement)}."
+        )
     else:
         words.append("Whether the policy is better than what was logged cannot be promised from this log.")
     return [*words, *_width(fit)]
@@ -115,6 +152,8 @@ CAUSES = {
 
 def _width(fit: Any) -> list[str]:
     """Why floor and ceiling are as far apart as they are, and which rows would raise the floor."""
+    if fit.contradicted:  # more rows would not mend it
+        return []
     promise = fit.certificate
     parts = [
         f"{number(part)} is due to {CAUSES[cause]}"
@@ -140,6 +179,8 @@ def _doubt(fit: Any) -> str:
         why = ": that is the price of the limits" if fit.limits else ""
         less = f"by {number(-gain)} (standard error {number(error)})"
         return f" It is expected to earn less than what was logged, {less}{why}."
+    if fit.as_logged:
+        return " The policy is what was logged."
     if fit.num_changes == 0:
         return " The policy does what was logged most often, everywhere."
     return (
@@ -148,14 +189,44 @@ def _doubt(fit: Any) -> str:
     )
 
 
+COSTS = (
+    "What a step costs on average from the start, with standard errors: estimates, not promises. A limit (--limit) "
+    "keeps a cost within bounds."
+)
+
+
+def cost_table(fit: Any) -> tuple[list[str], list[list[str]]]:
+    """What the two policies cost, for the costs that have no limit: the names of the columns, and a row each."""
+    limited = {one.column for one in fit.asked}
+    rows = [
+        [name, *(f"{both[which].value:.3g} ± {both[which].error:.2g}" for which in ("logged", "recommended"))]
+        for name, both in fit.costs.items()
+        if name not in limited
+    ]
+    return ["cost", "logged", "recommended"], rows
+
+
 BASES = {
     "proven": "promised",
     "exact": "kept in every state, whatever the process",
     "model": "kept on the log's own model",
     "frequencies": "kept on the log's frequencies, not proven",
-    "estimated": "estimated to be kept, not proven",
+    "estimated": "not proven; the estimate is within the limit",
     "missed": "not kept, not even by estimate",
 }
+
+
+def basis(fit: Any, kept: Any) -> str:
+    """What the keeping of a limit rests on."""
+    if fit.contradicted and kept.basis == "proven":
+        return f"not promised: {found_against(fit)}; were it not so, it would be"
+    apart = abs(kept.bound - kept.estimate)
+    if kept.basis != "estimated" or not kept.error:
+        return BASES[kept.basis]
+    errors = (
+        f"by {apart / kept.error:.2g} of its standard errors" if apart >= 0.1 * kept.error else "by next to nothing"
+    )
+    return f"{BASES[kept.basis]}, {errors}"
 
 
 def limit_table(fit: Any) -> tuple[list[str], list[list[str]]]:
@@ -166,7 +237,7 @@ def limit_table(fit: Any) -> tuple[list[str], list[list[str]]]:
             kept.text,
             f"{kept.estimate:.3g}" + (f" ± {kept.error:.2g}" if kept.error else ""),
             "" if kept.low is None else f"{kept.low:.3g} to {kept.high:.3g}",
-            BASES[kept.basis],
+            basis(fit, kept),
             *(f"{x:.3g}" for x in (kept.greedy, kept.free, kept.logged)),
         ]
         for kept in fit.limits
@@ -176,7 +247,9 @@ def limit_table(fit: Any) -> tuple[list[str], list[list[str]]]:
 def limit_words(fit: Any) -> list[str]:
     """What the limits cost, what each policy makes of them, and what a promise would need."""
     words = [sentence for kept in fit.limits for sentence in (_price(fit, kept), *_others(kept), _needed(kept))]
-    if fit.limits_wanted:
+    if fit.contradicted:
+        words.insert(0, not_promised(fit))
+    elif fit.limits_wanted:
         names = [_pair(fit, pair) for pair in fit.limits_wanted[:3]]
         words.append(f"More rows would help most where: {'; '.join(names)}.")
     return [sentence for sentence in words if sentence]
@@ -269,8 +342,8 @@ def _needed(kept: Any) -> str:
 
 def _pair(fit: Any, pair: Any) -> str:
     counts = fit.counts
-    state = _with_names(counts.states.named(counts.states.index(pair.state)))
-    action = _with_names(counts.actions.named(counts.actions.index(pair.action)))
+    state = named(counts.states.named(counts.states.index(pair.state)))
+    action = named(counts.actions.named(counts.actions.index(pair.action)))
     return f"{state}, {action} ({count(pair.visits, 'row')} so far)"
 
 
