@@ -7,12 +7,12 @@ import itertools
 import ibis
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 import dualq
 from dualq import problems
 from dualq.logs import coverage as coverage_module
-from dualq.logs.change import _variance_over_orders, alike_counts, alike_means
+from dualq.logs.change import _variance_over_orders, alike_counts, alike_means, log_tail
 from dualq.policy import Policy
 from dualq.simulator import Simulator
 
@@ -174,3 +174,29 @@ def test_rare_large_losses_raise_no_false_alarm():
         x = -100.0 * (rng.random(1000) < 0.02)
         alarms += alike_means(group, period, np.ones(1000), [x, x**2, x**3, x**4]).p_value <= 0.05
     assert alarms <= 27
+
+
+def test_the_logarithm_of_a_tail_goes_on_where_the_tail_is_zero():
+    # For whole a the tail is e^-x (1 + x + ... + x^(a-1) / (a-1)!), here added up in logarithms.
+    for a, x in [(1, 2.0), (3, 700.0), (3, 5000.0), (40, 900.0), (400, 9000.0), (20_000, 40_000.0)]:
+        k = np.arange(a)
+        exact = special.logsumexp(k * np.log(x) - x - special.gammaln(k + 1))
+        assert log_tail(a, x) == pytest.approx(exact, rel=1e-6)
+    both = log_tail(np.array([3.0, 3.0]), np.array([700.0, 750.0]))  # this side of 0 in floating point, and beyond it
+    assert both[0] - both[1] == pytest.approx(50 - 2 * np.log(750 / 700), abs=1e-3)
+
+
+@pytest.mark.parametrize(("begin", "end"), [(0.6, 1.0), (0.15, 1.0), (0.9, 1.0), (0.4, 0.65)])
+@pytest.mark.parametrize("by", ["arrays", "table"])
+def test_a_clear_change_is_told_where_it_is(begin, end, by):
+    # What an action does is turned round in a part of the log: most cuts have p = 0 in floating point.
+    rng, N = np.random.default_rng(5), 10_000
+    t, a = np.arange(N), rng.integers(2, size=N)
+    otherwise = (t >= begin * N) & (t < end * N)
+    s_next = (rng.random(N) < np.where((a == 0) != otherwise, 0.9, 0.1)).astype(int)
+    s = np.append(0, s_next[:-1])
+    log = dualq.Log(s, a, s.astype(float), s_next, 2, 2, time=t)
+    change = (log if by == "arrays" else dualq.read_log(log.table())).coverage().drift["dynamics"]
+    assert change.p_value < 1e-200
+    found = [int(edge.replace(",", "")) for edge in change.period]
+    assert np.abs(np.array(found) - [begin * N, end * N]).max() <= N / 40  # a tenth of a quarter
