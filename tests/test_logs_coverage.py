@@ -200,3 +200,30 @@ def test_a_clear_change_is_told_where_it_is(begin, end, by):
     assert change.p_value < 1e-200
     found = [int(edge.replace(",", "")) for edge in change.period]
     assert np.abs(np.array(found) - [begin * N, end * N]).max() <= N / 40  # a tenth of a quarter
+
+
+@pytest.mark.parametrize("clock", ["steps of each episode", "days that all share"])
+def test_episodes_among_each_other_are_the_same_in_arrays_and_in_a_table(clock):
+    # Episodes are told apart by their number, whatever the order of the rows: the table is read by the engine.
+    rng = np.random.default_rng(7)
+    P, theta, _ = model(8)
+    rows = []
+    for e in range(60):
+        s = int(rng.integers(2))
+        for t in range(int(rng.integers(3, 12))):
+            a = rng.choice(2, p=theta[s])
+            s_next = rng.choice(4, p=P[s, a])
+            rows.append((s, a, rng.normal(), s_next, t if clock.startswith("steps") else t + e % 7 * 20, e))
+            s = s_next
+    rows = [rows[i] for i in rng.permutation(len(rows))]
+    s, a, r, s_next, t, e = map(np.array, zip(*rows, strict=True))
+    log = dualq.Log(s, a, r, s_next, 4, 2, time=t, episode=e)
+    read = dualq.read_log(log.table())
+    firsts = [min((row for row in rows if row[5] == k), key=lambda row: row[4])[0] for k in range(60)]
+    assert log.starts().tolist() == read.starts().tolist() == np.bincount(firsts, minlength=4).tolist()
+    mine, theirs = log.coverage(), read.coverage()
+    assert mine.jumps == theirs.jumps == 0
+    assert mine.memory.p_value == pytest.approx(theirs.memory.p_value, rel=1e-9)
+    for what in ("behaviour", "dynamics", "rewards"):
+        assert mine.drift[what].p_value == pytest.approx(theirs.drift[what].p_value, rel=1e-6)
+    assert mine.drift_by == ("episode" if clock.startswith("steps") else "time")

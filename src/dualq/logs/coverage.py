@@ -333,29 +333,31 @@ def coverage_of_log(log: Any, level: float = LEVEL, periods: int = PERIODS) -> C
 
 
 def _jumps_of_log(log: Any) -> int:
-    order = np.argsort(log.time, kind="stable")
+    order, first = log.by_episode()
     s, s_next, ended = log.state[order], log.next_state[order], log.ended[order]
-    return int(((s_next[:-1] != s[1:]) & ~ended[:-1]).sum())
+    return int(((s_next[:-1] != s[1:]) & ~ended[:-1] & ~first[1:]).sum())
 
 
 def _periods_of_log(log: Any, periods: int) -> Periods | None:
-    if len(log) == 0 or log.time.min() == log.time.max():
+    restarts = log.episode is not None and np.unique(log.episode).size > np.unique(log.time).size
+    clock, by = (log.episode, "episode") if restarts else (log.time, "time")
+    if len(log) == 0 or clock.min() == clock.max():
         return None
-    low, high = float(log.time.min()), float(log.time.max())
-    period = np.minimum(((log.time - low) / (high - low) * periods).astype(int), periods - 1)
+    low, high = float(clock.min()), float(clock.max())
+    period = np.minimum(((clock - low) / (high - low) * periods).astype(int), periods - 1)
     S = len(log.states)
     x = log.reward - log.reward.mean()
     powers = np.array([x, x**2, x**3, x**4])
     outcome = np.where(log.ended, S, log.next_state)
     edges = _edges(low, high, periods, "whole")
-    return Periods(period, log.state.astype(np.int64), log.action, outcome, np.ones(len(log)), powers, edges, "time")
+    return Periods(period, log.state.astype(np.int64), log.action, outcome, np.ones(len(log)), powers, edges, by)
 
 
 def markov_test_of_log(log: Any, level: float = LEVEL) -> Change:
     """Of a log held in arrays."""
-    order = np.argsort(log.time, kind="stable")
+    order, first = log.by_episode()
     s, a, s_next, ended = (x[order] for x in (log.state, log.action, log.next_state, log.ended))
-    linked = (s_next[:-1] == s[1:]) & ~ended[:-1]
+    linked = (s_next[:-1] == s[1:]) & ~ended[:-1] & ~first[1:]
     outcome = np.where(ended, len(log.states), s_next)
     parts = (s[:-1][linked], s[1:][linked], a[1:][linked], outcome[1:][linked], np.ones(int(linked.sum())))
     return markov_change(*parts, len(log.actions), level)
