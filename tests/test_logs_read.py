@@ -601,3 +601,21 @@ def test_an_unknown_source_lists_the_known_ones():
         dualq.read_log({"state": [1, 2], "action": [1], "reward": [1.0, 2.0]})
     with pytest.raises(LogError, match="URLs of this kind are not known"):
         dualq.read_log("mysql://host/db::log")
+
+
+def test_without_a_time_the_order_of_the_rows_tells_nothing():
+    rng = np.random.default_rng(0)
+    rows = {"state": rng.integers(3, size=60), "action": rng.integers(2, size=60), "reward": rng.normal(size=60)}
+    rows |= {"next_state": rng.integers(3, size=60), "episode": np.repeat(np.arange(10), 6)}
+    log = dualq.read_log(rows)
+    assert not log.has_episodes
+    np.testing.assert_allclose(start_weights(log), np.bincount(rows["state"]) / 60)  # as the rows left them
+    coverage = log.coverage()
+    assert (coverage.drift, coverage.memory) == ({}, None)
+    assert any('no time column (time="row", --time row, if the order' in note for note in coverage.notes)
+    with pytest.raises(LogError, match="no row has a state before it: the log has no time column"):
+        log.markov_test()
+    said = dualq.read_log(rows, time="row")
+    assert said.starts().tolist() == np.bincount(rows["state"][::6], minlength=3).tolist()
+    assert set(said.coverage().drift) == {"behaviour", "dynamics", "rewards"}
+    assert "as they stand (the log has no time column)" in dualq.learn(log, solver="online", certificate=None).reason

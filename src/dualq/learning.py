@@ -148,7 +148,8 @@ def _online(log: Any, counts: Counts, careful: Careful, start: Array) -> tuple[S
     """Algorithm 1, one pass over the rows; it knows no pessimism."""
     discount, rows = careful.mdp.discount, int(counts.total)
     solution = train(SPDQ(step_size=inverse_sqrt(2.0)), log, rows, discount=discount).solution
-    reason = f"The policy is greedy in the averaged Q of Algorithm 1 after one pass over {rows:,} rows, in their order."
+    order = "in their order" if log.has_order else "as they stand (the log has no time column)"
+    reason = f"The policy is greedy in the averaged Q of Algorithm 1 after one pass over {rows:,} rows, {order}."
     return solution, _on_log(solution.primal_policy, counts), reason
 
 

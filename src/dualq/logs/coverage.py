@@ -373,14 +373,24 @@ def coverage_of_table(log: Any, level: float = LEVEL, periods: int = PERIODS) ->
     jumps = int(q.jumps().to_pyarrow().as_py()) if timed else None
     cut = _periods_of_table(log, periods)
     drift = drift_of(cut, counts.shape, level, cache(lambda: _periods_of_table(log, periods * FINER)))
-    by, memory = cut.by if cut is not None else None, None
-    if q.placed().schema.time is not None:
+    by, memory, remarks = cut.by if cut is not None else None, None, log.remarks
+    if log.has_order:
         memory = asked_of_memory(counts, lambda: markov_test_of_table(log, level))
-    return Coverage(counts, len(log), log.dropped, log.skipped, jumps, drift, by, level, memory, log.remarks)
+    else:
+        remarks = (
+            *remarks,
+            f"whether the system changed, or the state before matters, was not tested: {_unordered(q)}",
+        )
+    return Coverage(counts, len(log), log.dropped, log.skipped, jumps, drift, by, level, memory, remarks)
+
+
+def _unordered(q: Any) -> str:
+    right = ' (time="row", --time row, if the order of the rows is the time)' if q.ordered else ""
+    return f"the log has no time column{right}"
 
 
 def _periods_of_table(log: Any, periods: int) -> Periods | None:
-    q = log.questions.placed()
+    q = log.questions
     column, by = _clock(q)
     if column is None:
         return None
@@ -439,9 +449,9 @@ def _edges(low: float, high: float, periods: int, kind: str) -> tuple[str, ...]:
 
 def markov_test_of_table(log: Any, level: float = LEVEL) -> Change:
     """Of a log that lies in an engine; it needs an order."""
-    q = log.questions.placed()
+    q = log.questions
     if q.schema.time is None:
-        raise LogError(f"{log.opened.name}: the rows have no order, so none has a state before; give time=...")
+        raise LogError(f"{log.opened.name}: no row has a state before it: {_unordered(q)}")
     groups = q.by_previous().to_pyarrow()
     states, actions = log.coders
     previous, s, s_next = (_find(states, groups, x) for x in ([f"p{i}" for i in range(len(q.s))], q.s, q.n))

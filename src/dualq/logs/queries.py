@@ -404,24 +404,17 @@ class Questions:
 
     # ---- the beginnings of episodes
 
-    def placed(self) -> Questions:
-        """With an order, which the rows themselves give where there is no time."""
-        placed = self.schema.time is not None or not self.ordered
-        return self if placed else replace(self, schema=replace(self.schema, time=ROW))
-
     @property
     def can_begin(self) -> bool:
-        """Whether the log says where episodes begin."""
+        """Whether the log says where episodes begin: without an order nobody knows which of their rows is the first."""
         known = bool(self.schema.episode) or self.schema.terminal is not None or self.schema.truncated is not None
-        return known and (self.ordered or self.schema.time not in (None, ROW))
+        return known and self.schema.time is not None
 
     def first_states(self) -> Any:
         """How often each state is the first of an episode: no row before it, or one where an episode was over."""
-        placed = self.placed()
-        table = placed.columns()
-        over = placed._over_here(table)
-        table = table.mutate(over=over)
-        before = placed._over(table.over.lag(), table)
+        table = self.columns()
+        table = table.mutate(over=self._over_here(table))
+        before = self._over(table.over.lag(), table)
         table = table.mutate(first=before.fill_null(True))
         table = table.filter(table.first, *(table[s].notnull() for s in self.s))
         return table.group_by(self.s).agg(n=table.count())

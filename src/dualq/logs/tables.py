@@ -303,7 +303,9 @@ class TableLog:
     @cached_property
     def _starts(self) -> Array:
         if not self.has_episodes:
-            raise LogError(f"{self.opened.name}: the log does not say where episodes begin; give episode=..., time=...")
+            raise LogError(
+                f"{self.opened.name}: the log does not say where episodes begin; give episode=... and time=..."
+            )
         q = self.questions
         with progress(self, "looking for first states in"), reading(self.opened.name):
             found = q.first_states().to_pyarrow()
