@@ -619,3 +619,18 @@ def test_without_a_time_the_order_of_the_rows_tells_nothing():
     assert said.starts().tolist() == np.bincount(rows["state"][::6], minlength=3).tolist()
     assert set(said.coverage().drift) == {"behaviour", "dynamics", "rewards"}
     assert "as they stand (the log has no time column)" in dualq.learn(log, solver="online", certificate=None).reason
+
+
+def test_a_name_is_not_enough_for_an_episode():
+    rows = {"id": np.arange(40), "t": np.arange(40), "state": [0, 1] * 20, "action": [0] * 40, "reward": [1.0] * 40}
+    log = dualq.read_log(rows)
+    assert (len(log), log.schema.episode, set(log.guessed) & {"episode"}) == (39, (), set())
+    assert "id: no two rows have the same, so it is no episode" in log.coverage().notes
+    with pytest.raises(LogError, match="40 rows without a successor, and no other; is every row an episode"):
+        dualq.read_log(rows, episode="id")  # what is given is taken
+    assert dualq.read_log(rows | {"id": [0] * 20 + [1] * 20}).schema.episode == ("id",)
+    alone = rows | {"id": [*range(39), 38], "done": [False] * 40, "truncated": [True] * 40}
+    with pytest.raises(
+        LogError, match=r"the column 'id' was taken for the episode, .*episode=False \(--episode none\)"
+    ):
+        dualq.read_log(alone)

@@ -33,7 +33,7 @@ from dualq.logs.counts import Counts, digest
 from dualq.logs.coverage import Change, Coverage, coverage_of_table, markov_test_of_table
 from dualq.logs.places import MOST, Coder, too_many
 from dualq.logs.queries import LARGEST, Condition, Questions, check_types, number
-from dualq.logs.schema import ROW, Bins, Schema, checked_bins, near, schema_of
+from dualq.logs.schema import ROW, Bins, Schema, checked_bins, near, schema_of, without_guess
 from dualq.logs.sources import FILE, NUMBER, Source, batches, open_source, reading, with_whole_labels
 from dualq.logs.stream import TableStream
 from dualq.logs.times import MOSTLY, text_time
@@ -46,6 +46,7 @@ Array = np.ndarray
 
 BATCH = 1 << 20  # groups fetched at a time
 CHECKED_ROWS = 10_000_000  # up to here a time that repeats is looked for even where nothing depends on it
+FIRST_LOOK = 10_000  # rows
 SHOW_AFTER = 2.0  # seconds without a word
 
 
@@ -102,6 +103,10 @@ def read_log(
     _check_once(opened, itertools.chain(single, *listed))
     schema = schema_of(opened.name, opened.table.columns, given, opened.kept)
     _check_once(opened, schema.columns)
+    if _guess_is_unique(opened, schema):
+        guess = schema.guessed["episode"][0]
+        opened = replace(opened, remarks=(*opened.remarks, f"{guess}: no two rows have the same, so it is no episode"))
+        schema = without_guess(schema, "episode")
     if schema.time == "row" and not opened.ordered:
         raise LogError(f"{opened.name}: the rows of this table have no order of their own; give a time column")
     opened = with_whole_labels(opened, _labels(schema, bins or {}))
@@ -131,6 +136,19 @@ def _check_once(opened: Source, columns: Iterable[Any]) -> None:
     for column in columns:
         if str(column).lower() in opened.twice:
             raise LogError(f"{opened.name}: several columns have the name {column!r}; give them different ones")
+
+
+def _guess_is_unique(opened: Source, schema: Schema) -> bool:
+    """Whether every row has its own value in the column that was taken for the episode, because of its name."""
+    if "episode" not in schema.guessed or schema.time is None or len(schema.episode) > 1:
+        return False
+    with reading(opened.name):
+        for table in (opened.table.limit(FIRST_LOOK), opened.table):  # the first rows say no at once, mostly
+            column: Any = table[schema.episode[0]]
+            found = table.aggregate(known=column.count(), kinds=column.nunique()).to_pyarrow().to_pylist()[0]
+            if found["known"] < 2 or found["kinds"] < found["known"]:
+                return False
+    return True
 
 
 def _labels(schema: Schema, bins: Mapping[str, Any]) -> list[tuple[str, ...]]:
@@ -435,6 +453,9 @@ def _count(log: TableLog) -> _Counted:
     if counted.counts.total == 0:
         few = f"{count(counted.dropped, 'row')} without a successor, and no other"
         advice = "is every row an episode of its own? Check episode=... and time=..., or give next_state=..."
+        if "episode" in log.guessed:
+            taken = f"the column {log.schema.episode[0]!r} was taken for the episode, because of its name"
+            advice = f"{taken}: if it is none, say episode=False (--episode none); else give time=... or next_state=..."
         raise LogError(f"{name}: {few}; {advice}")
     return counted
 
