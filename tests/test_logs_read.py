@@ -505,7 +505,7 @@ def test_hostile_rows_stop_with_what_to_do(tmp_path, case):
         ({"reward_range": (0, 1)}, r"row 1 \(line 2\): profit is 1.5; the known range is \[0, 1\]"),
         ({"reward_range": (1, 0)}, "the range of reward is .*the smaller one first"),
         ({"cost_ranges": {"x": (0, 1)}}, "a range is given for 'x', which is no cost"),
-        ({"terminal": "order"}, "the terminal column 'order' holds text; it must be true or false"),
+        ({"terminal": "order"}, r"row 1 \(line 2\): order is 'a'; a flag must be true or false, yes or no"),
     ],
 )
 def test_wrong_words_are_said_with_what_is_right(tmp_path, change, message):
@@ -634,3 +634,27 @@ def test_a_name_is_not_enough_for_an_episode():
         LogError, match=r"the column 'id' was taken for the episode, .*episode=False \(--episode none\)"
     ):
         dualq.read_log(alone)
+
+
+@pytest.mark.parametrize("words", [("Y", "n"), ("yes", "No"), ("TRUE", "false"), ("t", "F"), ("1", "0"), (" y", "N ")])
+@pytest.mark.parametrize("by", ["csv", "pandas", "polars"])
+def test_flags_may_be_words(words, by, tmp_path):
+    yes, no = words
+    rows = {"t": list(range(6)), "state": [0, 1, 0, 1, 0, 1], "action": [0] * 6, "reward": [1.0] * 6}
+    rows |= {"done": [no, yes, no, no, no, no], "truncated": [no, no, no, yes, no, no]}
+
+    def opened(rows):
+        if by == "csv":
+            pd.DataFrame(rows).to_csv(tmp_path / "log.csv", index=False)
+        return tmp_path / "log.csv" if by == "csv" else (pd if by == "pandas" else pl).DataFrame(rows)
+
+    log = dualq.read_log(opened(rows))
+    assert log.counts().ended.sum() == 1
+    assert log.dropped == 2  # the fourth row was cut off, and nothing follows the last
+    for column in ("done", "truncated"):
+        wrong = rows | {column: [*rows[column][:2], "perhaps", *rows[column][3:]]}
+        row = r"row 3 \(line 4\)" if by == "csv" else r"row 2 \(counted from 0\)"
+        with pytest.raises(LogError, match=f"{row}: {column} is 'perhaps'; a flag must be true or false, yes or no"):
+            dualq.read_log(opened(wrong))
+        skipped = dualq.read_log(opened(wrong), skip_bad=True, quarantine=tmp_path / "bad.csv")
+        assert skipped.skipped == 1

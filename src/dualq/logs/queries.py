@@ -28,6 +28,8 @@ from dualq.logs.times import MOSTLY
 if TYPE_CHECKING:
     import ibis
 
+TRUE, FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")  # flags as text, in any case
+FLAGS = "true or false, yes or no, 1 or 0"
 LARGEST = 1.7976931348623157e308  # NaN and the infinities are greater, in every engine
 
 
@@ -112,8 +114,7 @@ class Questions:
             made["t"] = self._moment(table["dualq_time" if schema.time == ROW else schema.time])
         for name, column in (("ended", schema.terminal), ("cut", schema.truncated)):
             if column is not None:
-                flag = table[column]
-                made[name] = flag if flag.type().is_boolean() else flag != 0
+                made[name] = flag(table[column])
         if raw:
             made |= {f"raw{i}": table[column] for i, column in enumerate(schema.columns)}
             made |= {name: table[name] for name in (FILE, NUMBER) if name in table.columns}
@@ -204,7 +205,7 @@ class Questions:
                 found.append(Condition((column,), words, (value < low) | (value > high)))
         for name, column in (("ended", schema.terminal), ("cut", schema.truncated)):
             if column is not None:
-                found.append(Condition((column,), "a flag must be true or false", table[name].isnull()))
+                found.append(Condition((column,), f"a flag must be {FLAGS}", table[name].isnull()))
         if schema.next_state:
             known = "every row that did not end needs its next state"
             if "cut" in table.columns:
@@ -260,6 +261,8 @@ class Questions:
         """The one GROUP BY."""
         table = self.rows()
         keys, sums = self._grouping(table)
+        if "cut" in table.columns:
+            sums["cut_known"] = table.cut.count()
         if not self.schema.next_state:
             sums |= self._extremes(table)  # of the rows that have a successor
         if not self.schema.next_state and not self.skip_bad:
@@ -438,6 +441,16 @@ def number(value: Any) -> Any:
     return value.cast("float64")
 
 
+def flag(value: Any) -> Any:
+    """A column of flags as true or false; of text, what of it is one."""
+    import ibis
+
+    if value.type().is_string():
+        word = value.strip().lower()
+        return ibis.cases((word.isin(TRUE), True), (word.isin(FALSE), False), else_=ibis.null("boolean"))
+    return value if value.type().is_boolean() else value != 0
+
+
 def check_types(name: str, table: Any, schema: Schema, bins: Mapping[str, Any], skip_bad: bool) -> None:
     """Refuse columns that cannot play their part; text among the numbers is told by the caller, who knows its row."""
     types = table.schema()
@@ -455,10 +468,8 @@ def check_types(name: str, table: Any, schema: Schema, bins: Mapping[str, Any], 
                 f"{_words(types[following])}; both must be of one kind"
             )
     for part, column in (("terminal", schema.terminal), ("truncated", schema.truncated)):
-        if column is not None and not types[column].is_numeric() and not types[column].is_boolean():
-            raise LogError(
-                f"{name}: the {part} column {column!r} holds {_words(types[column])}; it must be true or false"
-            )
+        if column is not None and _family(types[column]) not in ("flags", "numbers", "text"):
+            raise LogError(f"{name}: the {part} column {column!r} holds {_words(types[column])}; it must hold {FLAGS}")
     for column in (schema.reward, *schema.costs):
         kind = types[column]
         if not (kind.is_numeric() or kind.is_boolean() or kind.is_string()):

@@ -499,7 +499,7 @@ def _some_bad(groups: pa.Table, extremes: pa.Table, q: Questions) -> bool:
             low, high = _seen(extremes, name, np.ones(extremes.num_rows, bool))
             if low < known[0] or high > known[1]:
                 return True
-    for column in ("t_known", *(f"{e}_known" for e in q.e)):
+    for column in ("t_known", "cut_known", *(f"{e}_known" for e in q.e)):
         if column in groups.column_names and (groups[column].to_numpy() != n).any():
             return True
     if "t_again" in groups.column_names and groups["t_again"].to_numpy().any():
