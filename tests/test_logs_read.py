@@ -658,3 +658,21 @@ def test_flags_may_be_words(words, by, tmp_path):
             dualq.read_log(opened(wrong))
         skipped = dualq.read_log(opened(wrong), skip_bad=True, quarantine=tmp_path / "bad.csv")
         assert skipped.skipped == 1
+
+
+@pytest.mark.parametrize("by", ["pandas", "lists"])
+def test_one_word_among_numbers_is_one_bad_row(by, tmp_path):
+    rows = {"t": list(range(6)), "state": [0, 1] * 3, "action": [0] * 6, "reward": [1.5, 2, "n/a", 0.25, -1e-9, 4.0]}
+    source = pd.DataFrame(rows) if by == "pandas" else rows
+    with pytest.raises(LogError, match="the reward column 'reward' is text: row 2 has 'n/a'; it must hold numbers"):
+        dualq.read_log(source)
+    log = dualq.read_log(source, skip_bad=True, quarantine=tmp_path / "bad.csv")
+    assert log.skipped == 1
+    assert log.counts().reward_sum.sum() == 1.5 + 2 + 0.25 - 1e-9  # the last row has no successor
+    labels = {**rows, "reward": [1.0] * 6, "state": [0, 1, "1", 0, 1, 0]}  # 1 and "1" are not the same
+    with pytest.raises(LogError, match=r"the state column 'state' holds values of several types \(int, str\)"):
+        dualq.read_log(pd.DataFrame(labels) if by == "pandas" else labels)
+    if by == "pandas":
+        assert source["reward"].tolist() == rows["reward"]  # the frame itself stays as it was
+        source["reward"] = [*rows["reward"][:3], pd.NA, float("nan"), 4.0]
+        assert dualq.read_log(source, skip_bad=True, quarantine=tmp_path / "bad.csv").skipped == 3

@@ -64,6 +64,7 @@ class Source:
     kept: Mapping[str, Any] = field(default_factory=dict)  # what dualq wrote beside the columns
     twice: frozenset[str] = frozenset()  # names that several columns of a text file have, whatever their case
     remarks: tuple[str, ...] = ()  # how the file was understood, where that is not plain
+    mixed: Mapping[str, str] = field(default_factory=dict)  # {column of values of several types, as text here: which}
 
     @property
     def ordered(self) -> bool:
@@ -78,7 +79,7 @@ def open_source(source: Any, table: str | None = None, delimiter: str | None = N
     if isinstance(source, str | os.PathLike):
         return _open_path(os.fspath(source), table, delimiter)
     if isinstance(source, Mapping):
-        return _frame(_of_arrays(source), "arrays")
+        return _of_arrays(source)
     module = type(source).__module__.split(".")[0]
     opener = _FRAMES.get(module)
     if opener is not None:
@@ -506,7 +507,7 @@ _KINDS = {"parquet": _parquet, "csv": _csv, "arrow": _arrow, "duckdb": _duckdb, 
 # ---- frames
 
 
-def _frame(table: pa.Table, name: str) -> Source:
+def _frame(table: pa.Table, name: str, mixed: Mapping[str, str] | None = None) -> Source:
     table = _without_dictionaries(table)
     with reading(name):
         con = connect()
@@ -518,7 +519,7 @@ def _frame(table: pa.Table, name: str) -> Source:
         return rows.mutate(**{NUMBER: rows[NUMBER] - 1})
 
     kept = _kept(table.schema) if table.schema.metadata else {}
-    return Source(read, name, lambda: _frame(table, name), numbered, first=0, kept=kept)
+    return Source(read, name, lambda: _frame(table, name), numbered, first=0, kept=kept, mixed=mixed or {})
 
 
 def _without_dictionaries(table: pa.Table) -> pa.Table:
@@ -533,11 +534,11 @@ def _without_dictionaries(table: pa.Table) -> pa.Table:
     return table
 
 
-def _of_arrays(columns: Mapping[str, Any]) -> pa.Table:
+def _of_arrays(columns: Mapping[str, Any]) -> Source:
     import numpy as np
     import pyarrow as pa
 
-    made = {}
+    made, mixed = {}, {}
     for name, values in columns.items():
         array = values if isinstance(values, pa.Array | pa.ChunkedArray) else _listed(values)
         if isinstance(array, np.ndarray) and array.ndim != 1:
@@ -545,13 +546,22 @@ def _of_arrays(columns: Mapping[str, Any]) -> pa.Table:
             raise LogError(f"arrays: the column {name!r} has the shape {shape}; give one array of rows per column")
         try:
             made[str(name)] = pa.array(array) if not isinstance(array, pa.Array | pa.ChunkedArray) else array
-        except (pa.ArrowException, TypeError, ValueError) as error:
-            raise LogError(f"arrays: the column {name!r} has values of several types ({_first_line(error)})") from None
+        except (pa.ArrowException, TypeError, ValueError):
+            made[str(name)], mixed[str(name)] = _as_text(array)
     sizes = {name: len(column) for name, column in made.items()}
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
         raise LogError(f"arrays: the columns have different numbers of rows: {listed}")
-    return pa.table(made)
+    return _frame(pa.table(made), "arrays", mixed)
+
+
+def _as_text(values: Any) -> tuple[pa.Array, str]:
+    """Values of several types as text, and the types: numbers and an "n/a" become a column with one bad row."""
+    import pyarrow as pa
+
+    known = [None if value is None or value != value else value for value in values]
+    kinds = sorted({type(value).__name__ for value in known if value is not None})
+    return pa.array([None if value is None else str(value) for value in known], pa.string()), ", ".join(kinds)
 
 
 def _listed(values: Any) -> Any:
@@ -564,11 +574,21 @@ def _listed(values: Any) -> Any:
 def _of_pandas(frame: Any) -> Source:
     import pyarrow as pa
 
+    mixed = {}
+    for place, column in enumerate(frame.columns):
+        values = frame.iloc[:, place]
+        if values.dtype == object:
+            try:
+                pa.Array.from_pandas(values)
+            except (pa.ArrowException, TypeError, ValueError):
+                frame = frame.copy(deep=False) if not mixed else frame
+                text, mixed[str(column)] = _as_text(values.astype(object).where(values.notna(), None))
+                frame.isetitem(place, text.to_pandas())
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise LogError(f"the frame has a column with values of several types ({_first_line(error)})") from None
-    return _frame(table.replace_schema_metadata(), "pandas frame")
+        raise LogError(f"pandas frame: cannot be read ({_first_line(error)})") from None
+    return _frame(table.replace_schema_metadata(), "pandas frame", mixed)
 
 
 def _of_polars(frame: Any) -> Source:

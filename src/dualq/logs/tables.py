@@ -103,6 +103,7 @@ def read_log(
     _check_once(opened, itertools.chain(single, *listed))
     schema = schema_of(opened.name, opened.table.columns, given, opened.kept)
     _check_once(opened, schema.columns)
+    _check_alike(opened, schema)
     if _guess_is_unique(opened, schema):
         guess = schema.guessed["episode"][0]
         opened = replace(opened, remarks=(*opened.remarks, f"{guess}: no two rows have the same, so it is no episode"))
@@ -136,6 +137,15 @@ def _check_once(opened: Source, columns: Iterable[Any]) -> None:
     for column in columns:
         if str(column).lower() in opened.twice:
             raise LogError(f"{opened.name}: several columns have the name {column!r}; give them different ones")
+
+
+def _check_alike(opened: Source, schema: Schema) -> None:
+    """A LogError where labels are of several types: as text, 3 and "3" would be one."""
+    parts = {part: getattr(schema, part) for part in ("state", "action", "next_state", "episode")}
+    for part, column in ((part, column) for part, columns in parts.items() for column in columns):
+        if column in opened.mixed:
+            kinds = f"holds values of several types ({opened.mixed[column]})"
+            raise LogError(f"{opened.name}: the {part} column {column!r} {kinds}; write them alike")
 
 
 def _guess_is_unique(opened: Source, schema: Schema) -> bool:
