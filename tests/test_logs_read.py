@@ -676,3 +676,14 @@ def test_one_word_among_numbers_is_one_bad_row(by, tmp_path):
         assert source["reward"].tolist() == rows["reward"]  # the frame itself stays as it was
         source["reward"] = [*rows["reward"][:3], pd.NA, float("nan"), 4.0]
         assert dualq.read_log(source, skip_bad=True, quarantine=tmp_path / "bad.csv").skipped == 3
+
+
+@pytest.mark.parametrize("edges", [[1.7e12 + 3, 1.7e12 + 5, 1.7e12 + 9], [0.1, np.nextafter(0.1, 1)], [1.0, 1 + 1e-13]])
+def test_edges_that_are_close_have_labels_of_their_own(edges):
+    labels = Bins(tuple(map(float, edges))).labels
+    assert len(set(labels)) == len(edges) + 1
+    assert [float(label.split()[-1]) for label in (labels[0], labels[-1])] == [edges[0], edges[-1]]
+    values = [edges[0] - 1, *edges, edges[0]]
+    rows = {"stock": values, "action": [0] * len(values), "reward": [1.0] * len(values), "t": range(len(values))}
+    log = dualq.read_log({k: list(v) for k, v in rows.items()}, state="stock", bins={"stock": edges})
+    assert sorted(log.states) == sorted(labels)

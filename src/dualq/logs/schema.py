@@ -211,10 +211,13 @@ class Bins:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """One label for each interval, in their order."""
-        words = [f"{edge:.10g}" for edge in self.edges]
+        """One label for each interval, in their order; with as many digits as tell the edges apart."""
+        words = next(words for digits in (10, 12, 14, 17) if len(set(words := self._words(digits))) == len(words))
         between = [f"[{low}, {high})" for low, high in itertools.pairwise(words)]
         return (f"< {words[0]}", *between, f">= {words[-1]}")
+
+    def _words(self, digits: int) -> list[str]:
+        return [f"{edge:.{digits}g}" for edge in self.edges]
 
     @property
     def remark(self) -> str | None:
