@@ -687,3 +687,10 @@ def test_edges_that_are_close_have_labels_of_their_own(edges):
     rows = {"stock": values, "action": [0] * len(values), "reward": [1.0] * len(values), "t": range(len(values))}
     log = dualq.read_log({k: list(v) for k, v in rows.items()}, state="stock", bins={"stock": edges})
     assert sorted(log.states) == sorted(labels)
+
+
+def test_a_last_line_without_an_end_is_noted(tmp_path):
+    for text, cut in ((HEAD + GOOD, False), ((HEAD + GOOD).replace("\n", "\r\n"), False), ((HEAD + GOOD)[:-1], True)):
+        (tmp_path / "log.csv").write_bytes(text.encode())
+        notes = dualq.read_log(tmp_path / "log.csv", **COLUMNS).coverage().notes
+        assert ("log.csv: the last line has no end; the file may be cut off" in notes) is cut

@@ -5,8 +5,8 @@ learner.fit(frame)
 learner.predict(frame[["stock", "season"]])        an action for each row
 learner.predict_proba(frame[["stock", "season"]])  the probability of each action: with limits, what is promised
 
-It can be the last step of a Pipeline, and be searched over: GridSearchCV with a `scoring` of one's own, since there is no
-score without a simulator.
+It can be the last step of a Pipeline, and be searched over: GridSearchCV with a `scoring` of one's own, since there is
+no score without a simulator.
 """
 
 from __future__ import annotations

@@ -259,13 +259,18 @@ def _kept(schema: pa.Schema) -> dict[str, Any]:
 def _csv(
     files: list[str], name: str, table: str | None, delimiter: str | None, text: frozenset[str] = frozenset()
 ) -> Source:
+    remarks = []
     for file in files:
         with reading(_short(file)):
             _check_gzip(file)
+            if _last_byte(file) not in (b"\n", b"\r"):
+                remarks.append(f"{_short(file)}: the last line has no end; the file may be cut off")
     heads = [_head(file, delimiter) for file in files]
     if len({head.mark for head in heads}) > 1:
         raise LogError(f"{name}: the files have different delimiters; write them alike, or give delimiter=...")
     mark, decimal = heads[0].mark, "," if any(head.decimal_comma for head in heads) else "."
+    if decimal == ",":
+        remarks.append("numbers are read with decimal commas: 0,5 is a half")
 
     def read(con: Any, **more: Any) -> Any:
         # store_rejects: lines that are no rows are kept aside with their numbers, and not silently dropped.
@@ -294,7 +299,7 @@ def _csv(
         as_text=lambda columns: _csv(files, name, table, delimiter, text | columns),
         rejects=lambda: _rejects(con),
         twice=frozenset(column for head in heads for column in head.twice),
-        remarks=("numbers are read with decimal commas: 0,5 is a half",) if decimal == "," else (),
+        remarks=tuple(remarks),
     )
 
 
@@ -395,6 +400,15 @@ def _check_gzip(file: str) -> None:
                 pass
     except (EOFError, gzip.BadGzipFile, OSError) as error:
         raise LogError(f"{_short(file)}: the file is cut off in the middle, or damaged ({error})") from None
+
+
+def _last_byte(file: str) -> bytes:
+    """Of a file that is not packed; a packed one that is cut off does not come this far."""
+    if file.endswith((".gz", ".zst")):
+        return b"\n"
+    with open(file, "rb") as stream:
+        stream.seek(-1, os.SEEK_END)
+        return stream.read(1)
 
 
 def _rejects(con: Any) -> list[tuple[str, int, str, str]]:
