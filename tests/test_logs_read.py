@@ -694,3 +694,40 @@ def test_a_last_line_without_an_end_is_noted(tmp_path):
         (tmp_path / "log.csv").write_bytes(text.encode())
         notes = dualq.read_log(tmp_path / "log.csv", **COLUMNS).coverage().notes
         assert ("log.csv: the last line has no end; the file may be cut off" in notes) is cut
+
+
+def test_arrow_streams_are_read_as_arrow_files_are(tmp_path):
+    rows = pa.table({"state": [0, 1, 0, 1], "action": [0] * 4, "reward": [1.0, 2.0, 3.0, 4.0], "t": [3, 1, 2, 0]})
+    for name in ("a.arrow", "b.arrows", "c"):
+        with pa.ipc.new_stream(tmp_path / name, rows.schema) as writer:
+            writer.write_table(rows, max_chunksize=2)
+        log = dualq.read_log(tmp_path / name)
+        assert log.digest() == dualq.read_log(rows).digest()
+    (tmp_path / "a.arrow").write_bytes((tmp_path / "a.arrow").read_bytes()[:300])
+    with pytest.raises(LogError, match=r"a\.arrow: cannot be read"):
+        dualq.read_log(tmp_path / "a.arrow")
+
+
+@pytest.mark.parametrize("zone", ["", "+02:00"])
+def test_an_hour_that_repeats_in_autumn_asks_for_zones(zone, tmp_path):
+    clock = ["01:30:00", "02:00:00", "02:30:00", "02:00:00", "02:30:00", "03:00:00"]
+    zones = ["+02:00"] * 3 + ["+01:00"] * 3 if zone else [""] * 6
+    times = [f"2025-10-26 {hour}{z}" for hour, z in zip(clock, zones, strict=True)]
+    rows = pd.DataFrame({"state": [0, 1] * 3, "action": [0] * 6, "reward": [1.0] * 6, "time": times})
+    rows.to_csv(tmp_path / "log.csv", index=False)
+    if zone:
+        assert len(dualq.read_log(tmp_path / "log.csv")) == 5
+        return
+    for source in (tmp_path / "log.csv", rows):
+        with pytest.raises(
+            LogError, match=r"a time must not repeat; .*local clocks repeat an hour in autumn: write times"
+        ):
+            dualq.read_log(source)
+
+
+def test_errors_are_caught_by_names_at_the_door():
+    with pytest.raises(dualq.LogError, match="no such file"):
+        dualq.read_log("nowhere.csv")
+    assert issubclass(dualq.LogError, dualq.DualqError)
+    assert issubclass(dualq.ModelError, dualq.DualqError)
+    assert issubclass(dualq.InfeasibleError, dualq.DualqError)

@@ -213,19 +213,21 @@ class Questions:
             going = ~self._over_here(table)
             for n, column in zip(self.n, schema.next_state, strict=True):
                 found.append(Condition((column,), known, table[n].isnull() & going))
-            return [*found, self._repeated(table.again)] if self.repeats else found
+            return [*found, self._repeated(table, table.again)] if self.repeats else found
         for e, column in zip(self.e, schema.episode, strict=True):
             found.append(Condition((column,), "every row needs its episode", table[e].isnull()))
         if schema.time != ROW and schema.time is not None:
             found.append(Condition((schema.time,), "every row needs its time", table.t.isnull()))
-            found.append(self._repeated(table.again.fill_null(False)))
+            found.append(self._repeated(table, table.again.fill_null(False)))
         return found
 
-    def _repeated(self, holds: Any) -> Condition:
-        schema = self.schema
+    def _repeated(self, table: Any, holds: Any) -> Condition:
+        schema, kind = self.schema, table.t.type()
         right = "a time must not repeat within an episode"
         if not schema.episode:
             right = "a time must not repeat; if the rows are of several episodes, give episode=... (--episode)"
+        if kind.is_timestamp() and kind.timezone is None:
+            right += "; local clocks repeat an hour in autumn: write times in UTC, or with their zone (02:30:00+01:00)"
         return Condition((*schema.episode, str(schema.time)), right, holds, "repeat")
 
     def _over_here(self, table: Any) -> Any:

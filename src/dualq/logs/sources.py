@@ -1,7 +1,7 @@
 """Sources: a log wherever it lies, as an Ibis table.
 
     path.csv, .csv.gz, .tsv       read by DuckDB; the delimiter is read off the first line
-    path.parquet, a folder, a glob, .arrow, .feather
+    path.parquet, a folder, a glob, .arrow, .feather, Arrow streams too
     path.duckdb, path.sqlite, .db with ::table at the end (or table=...)
     postgres://...::table         counted by PostgreSQL itself (extra `postgres`)
     an Ibis table                 counted wherever it lies: Spark (extra `spark`), a warehouse
@@ -46,7 +46,9 @@ READERS = {
     ".arrow": "arrow",
     ".feather": "arrow",
     ".ipc": "arrow",
+    ".arrows": "arrow",
 }
+ARROW_STREAM = b"\xff\xff\xff\xff"  # how a file begins that holds Arrow's stream and not its file format
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,7 @@ def _kind(file: str) -> str:
         return "sqlite"
     if start[8:12] == b"DUCK":
         return "duckdb"
-    if start.startswith(b"ARROW1"):
+    if start.startswith((b"ARROW1", ARROW_STREAM)):
         return "arrow"
     known = ", ".join((*READERS, *DATABASES))
     raise LogError(f"{file}: cannot tell what kind of file this is; known are {known}, .csv.gz")
@@ -431,12 +433,31 @@ def _rejected(message: str) -> str:
     return f"it has more than {needed} fields; what holds a delimiter must stand in quotes"
 
 
+def _is_stream(file: str) -> bool:
+    with open(file, "rb") as stream:
+        return stream.read(4) == ARROW_STREAM
+
+
+def _streamed(files: list[str]) -> pa.Table:
+    """Arrow's streams as one table, which stays in the files."""
+    import pyarrow as pa
+
+    tables = []
+    for file in files:
+        with pa.memory_map(file) as stream, pa.ipc.open_stream(stream) as reader:
+            tables.append(reader.read_all())
+    return pa.concat_tables(tables)
+
+
 def _arrow(files: list[str], name: str, table: str | None, delimiter: str | None) -> Source:
     import pyarrow.dataset as ds
 
     with reading(name):
-        data = ds.dataset(files, format="ipc")
-        data.count_rows()
+        if all(map(_is_stream, files)):
+            data = _streamed(files)
+        else:
+            data = ds.dataset(files, format="ipc")
+            data.count_rows()
         con = connect()
         con.con.register("log", data)
         read = con.table("log")
