@@ -65,6 +65,10 @@ def learn(
         str | None, _option("MARK", "Between the fields of a CSV, where it is an unusual one.")
     ] = None,
     table: Annotated[str | None, _option("NAME", "The table, where LOG is a database.")] = None,
+    since: Annotated[
+        str | None, _option("TIME", "Learn from the rows from this time on: the part that holds, after a change.")
+    ] = None,
+    until: Annotated[str | None, _option("TIME", "Learn from the rows before this time.")] = None,
     reward_range: Annotated[
         str | None, _option("LO,HI", "What rewards can be, where that is known; else what they were.")
     ] = None,
@@ -109,7 +113,7 @@ def learn(
         from dualq.logs.tables import read_log
 
         given = (state, action, reward, next_state, episode, time, terminal, truncated, cost, bins, table, delimiter)
-        if log is None and any((*given, reward_range, quarantine)):
+        if log is None and any((*given, reward_range, quarantine, since, until)):
             raise LogError("columns were named, but no LOG; give the file, or leave the columns out")
         if quarantine is not None and not skip_bad:
             raise LogError("--quarantine says where bad rows go, but without --skip-bad the first of them stops")
@@ -135,6 +139,8 @@ def learn(
                 bins=_bins(bins or []),
                 table=table,
                 delimiter=delimiter,
+                since=since,
+                until=until,
                 reward_range=_range(reward_range),
                 skip_bad=skip_bad,
                 quarantine=quarantine,

@@ -340,7 +340,8 @@ def _jumps_of_log(log: Any) -> int:
 
 def _periods_of_log(log: Any, periods: int) -> Periods | None:
     restarts = log.episode is not None and np.unique(log.episode).size > np.unique(log.time).size
-    clock, by = (log.episode, "episode") if restarts else (log.time, "time")
+    by = "episode" if restarts else "time"
+    clock: Array = getattr(log, by)
     if len(log) == 0 or clock.min() == clock.max():
         return None
     low, high = float(clock.min()), float(clock.max())
@@ -436,12 +437,16 @@ def _find(coder: Any, table: Any, names: list[str]) -> Array:
 
 
 def _edges(low: float, high: float, periods: int, kind: str) -> tuple[str, ...]:
-    """Where the periods begin, and where the last one ends; of whole numbers, the first that is in it."""
+    """Where the periods begin, and where the last one ends, as read_log(since=...) takes it.
+
+    Of whole numbers, the first that is in it. No marks between thousands: a year is a time too.
+    """
     values = [low + (high - low) * i / periods for i in range(periods + 1)]
     if kind == "whole":
-        return tuple(f"{math.ceil(value - 1e-9 * (high - low)):,}" for value in values)
+        return tuple(str(math.ceil(value - 1e-9 * (high - low))) for value in values)
     if kind == "numbers":
-        return tuple(f"{value:,.6g}" for value in values)
+        words = [[f"{value:.{digits}g}" for value in values] for digits in (6, 9, 12, 17)]
+        return tuple(next((w for w in words if len(set(w)) == len(w)), words[-1]))
     zone = datetime.UTC
     moments = [datetime.datetime.fromtimestamp(value, zone) for value in values]
     return tuple(f"{m:%Y-%m-%d}" if high - low > 4 * 86400 else f"{m:%Y-%m-%d %H:%M}" for m in moments)

@@ -111,7 +111,7 @@ class Questions:
         made |= {name: number(table[column]) for name, (column, _) in self.numbers.items()}
         made |= {name: table[column] for name, column in zip(self.e, schema.episode, strict=True)}
         if schema.time is not None:
-            made["t"] = self._moment(table["dualq_time" if schema.time == ROW else schema.time])
+            made["t"] = self.moment(table["dualq_time" if schema.time == ROW else schema.time])
         for name, column in (("ended", schema.terminal), ("cut", schema.truncated)):
             if column is not None:
                 made[name] = flag(table[column])
@@ -120,7 +120,8 @@ class Questions:
             made |= {name: table[name] for name in (FILE, NUMBER) if name in table.columns}
         return table.select(**made)
 
-    def _moment(self, value: Any) -> Any:
+    def moment(self, value: Any) -> Any:
+        """A time as what it stands for, where it is text."""
         if self.time_as is None:
             return value
         return number(value) if self.time_as == MOSTLY else value.cast(self.time_as)

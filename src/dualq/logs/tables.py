@@ -31,6 +31,7 @@ from dualq.errors import LogError, ModelError
 from dualq.labels import Labels
 from dualq.logs.counts import Counts, digest
 from dualq.logs.coverage import Change, Coverage, coverage_of_table, markov_test_of_table
+from dualq.logs.parts import part_of
 from dualq.logs.places import MOST, Coder, too_many
 from dualq.logs.queries import LARGEST, Condition, Questions, check_types, number
 from dualq.logs.schema import ROW, Bins, Schema, checked_bins, near, schema_of, without_guess
@@ -70,6 +71,8 @@ def read_log(
     quarantine: str | os.PathLike | None = None,
     table: str | None = None,
     delimiter: str | None = None,
+    since: Any = None,
+    until: Any = None,
 ) -> TableLog:
     """Read a log: which columns of a table are the state, the action, the reward, and what followed.
 
@@ -85,6 +88,7 @@ def read_log(
                   them that the log never took: nothing is known of them, but "any policy" may take them
     skip_bad      set bad rows aside, in the file `quarantine`, rather than stop at the first
     delimiter     of a CSV file, if it is none of comma, tab, semicolon and bar
+    since, until  read the rows from this time on, and before that one: the part that holds, where the system changed
     """
     opened = open_source(source, table, delimiter)
     given = {
@@ -112,6 +116,8 @@ def read_log(
         raise LogError(f"{opened.name}: the rows of this table have no order of their own; give a time column")
     opened = with_whole_labels(opened, _labels(schema, bins or {}))
     check_types(opened.name, opened.table, schema, bins or {}, skip_bad)
+    time_as = _time_as(opened, schema)
+    opened = part_of(opened, Questions(opened.table, schema, time_as=time_as), since, until)
     made = checked_bins(opened.name, bins, schema, lambda c, q: _quantiles(opened, c, q))
     if reward_range is None:
         reward_range = opened.kept.get("reward_range")
@@ -123,7 +129,7 @@ def read_log(
         _cost_ranges(opened, schema, cost_ranges),
         skip_bad,
         opened.ordered,
-        _time_as(opened, schema),
+        time_as,
     )
     declared = _listed_actions(schema, available or {})
     log = TableLog(opened, questions, _quarantine(opened.name) if quarantine is None else Path(quarantine), declared)
@@ -150,11 +156,11 @@ def _check_alike(opened: Source, schema: Schema) -> None:
 
 def _guess_is_unique(opened: Source, schema: Schema) -> bool:
     """Whether every row has its own value in the column that was taken for the episode, because of its name."""
-    if "episode" not in schema.guessed or schema.time is None or len(schema.episode) > 1:
+    if "episode" not in schema.guessed or schema.time is None:
         return False
     with reading(opened.name):
         for table in (opened.table.limit(FIRST_LOOK), opened.table):  # the first rows say no at once, mostly
-            column: Any = table[schema.episode[0]]
+            column: Any = table[schema.guessed["episode"][0]]
             found = table.aggregate(known=column.count(), kinds=column.nunique()).to_pyarrow().to_pylist()[0]
             if found["known"] < 2 or found["kinds"] < found["known"]:
                 return False
