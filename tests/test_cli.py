@@ -252,6 +252,19 @@ def test_learn_takes_a_range_and_sets_bad_rows_aside(tmp_path, capsys, monkeypat
     assert (tmp_path / "sides.csv.bad").read_text() == (tmp_path / "aside.csv").read_text()
 
 
+def test_learn_leaves_columns_alone_that_are_called_like_others(tmp_path, capsys):
+    lines = [f"{k % 2},{k},{k},{k % 3},a,{k % 5},{k % 2},{k % 2},{k}" for k in range(60)]
+    log = tmp_path / "log.csv"
+    log.write_text("\n".join(["id,step,t,state,action,reward,done,truncated,next_state", *lines, ""]))
+    words = [x for part in ("episode", "terminal", "truncated", "next-state") for x in (f"--{part}", "none")]
+    assert cli.run(["learn", str(log), "--time", "step", *words, "--certificate", "none", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    log = dualq.read_log(log, time="step", episode=False, terminal=False, truncated=False, next_state=False)
+    assert facts["coverage"]["rows"] == len(log) == 59
+    assert cli.run(["learn", str(tmp_path / "log.csv"), "--time", "none", "--certificate", "none", "--json"]) == 0
+    assert "no time column" in capsys.readouterr().out
+
+
 def test_the_examples_of_the_readme_are_right(capsys, tmp_path, monkeypatch):
     text = (Path(__file__).parent.parent / "README.md").read_text()
     blocks = [part.split("```")[0] for part in text.split("```python\n")[1:]]

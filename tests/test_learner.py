@@ -49,6 +49,26 @@ def test_parameters_are_those_of_the_constructor(frame):
         copy.set_params(gamma=0.9)
 
 
+def test_it_is_shown_with_what_was_chosen():
+    shown = repr(dualq.PolicyLearner(discount=0.9, state=["stock", "season"], limits={"lost": 0.1}, pessimism=None))
+    assert shown == "PolicyLearner(discount=0.9, limits={'lost': 0.1}, state=['stock', 'season'])"
+    assert eval(shown, {"PolicyLearner": dualq.PolicyLearner}).get_params()["discount"] == 0.9
+    assert repr(dualq.PolicyLearner()) == "PolicyLearner()"
+
+
+def test_scikit_learn_takes_it_for_one_of_its_own(frame):
+    pytest.importorskip("sklearn", reason="scikit-learn is no dependency of dualq, nor of its tests")
+    from sklearn.base import clone
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import Pipeline
+
+    states = frame[["stock", "season"]].head(50)
+    expected = learner().fit(frame).predict(states)
+    np.testing.assert_array_equal(Pipeline([("learn", clone(learner()))]).fit(frame).predict(states), expected)
+    search = GridSearchCV(learner(), {"pessimism": [0.0, 1.0]}, scoring=lambda model, X: -model.pessimism, cv=2)
+    assert search.fit(frame).best_params_ == {"pessimism": 0.0}
+
+
 def test_what_is_missing_is_named(frame):
     with pytest.raises(LogError, match="call fit first"):
         learner().predict(frame)

@@ -7,12 +7,12 @@ import itertools
 import ibis
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 import dualq
 from dualq import problems
 from dualq.logs import coverage as coverage_module
-from dualq.logs.change import _variance_over_orders, alike_counts, alike_means
+from dualq.logs.change import _variance_over_orders, alike_counts, alike_means, log_tail
 from dualq.policy import Policy
 from dualq.simulator import Simulator
 
@@ -134,7 +134,7 @@ def test_changes_are_found_and_told_apart(what):
     assert {name for name, change in coverage.drift.items() if change.found} == {what}
     assert len(coverage.warnings) == (what != "behaviour")
     begin, end = coverage.drift[what].period
-    assert int(begin) == 1000  # the second half, to the last row; whole numbers, as time has
+    assert float(begin) == pytest.approx(1000, abs=10)  # the second half, to the last row
     assert end == "1999"
     assert "where time is between 1000 and 1999 (p" in coverage.drift[what].words
 
@@ -243,3 +243,56 @@ def test_rare_large_losses_raise_no_false_alarm():
         x = -100.0 * (rng.random(1000) < 0.02)
         alarms += alike_means(group, period, np.ones(1000), [x, x**2, x**3, x**4]).p_value <= 0.05
     assert alarms <= 27
+
+
+def test_the_logarithm_of_a_tail_goes_on_where_the_tail_is_zero():
+    # For whole a the tail is e^-x (1 + x + ... + x^(a-1) / (a-1)!), here added up in logarithms.
+    for a, x in [(1, 2.0), (3, 700.0), (3, 5000.0), (40, 900.0), (400, 9000.0), (20_000, 40_000.0)]:
+        k = np.arange(a)
+        exact = special.logsumexp(k * np.log(x) - x - special.gammaln(k + 1))
+        assert log_tail(a, x) == pytest.approx(exact, rel=1e-6)
+    both = log_tail(np.array([3.0, 3.0]), np.array([700.0, 750.0]))  # this side of 0 in floating point, and beyond it
+    assert both[0] - both[1] == pytest.approx(50 - 2 * np.log(750 / 700), abs=1e-3)
+
+
+@pytest.mark.parametrize(("begin", "end"), [(0.6, 1.0), (0.15, 1.0), (0.9, 1.0), (0.4, 0.65)])
+@pytest.mark.parametrize("by", ["arrays", "table"])
+def test_a_clear_change_is_told_where_it_is(begin, end, by):
+    # What an action does is turned round in a part of the log: most cuts have p = 0 in floating point.
+    rng, N = np.random.default_rng(5), 10_000
+    t, a = np.arange(N), rng.integers(2, size=N)
+    otherwise = (t >= begin * N) & (t < end * N)
+    s_next = (rng.random(N) < np.where((a == 0) != otherwise, 0.9, 0.1)).astype(int)
+    s = np.append(0, s_next[:-1])
+    log = dualq.Log(s, a, s.astype(float), s_next, 2, 2, time=t)
+    change = (log if by == "arrays" else dualq.read_log(log.table())).coverage().drift["dynamics"]
+    assert change.p_value < 1e-200
+    found = [int(edge) for edge in change.period]
+    assert np.abs(np.array(found) - [begin * N, end * N]).max() <= N / 40  # a tenth of a quarter
+
+
+@pytest.mark.parametrize("clock", ["steps of each episode", "days that all share"])
+def test_episodes_among_each_other_are_the_same_in_arrays_and_in_a_table(clock):
+    # Episodes are told apart by their number, whatever the order of the rows: the table is read by the engine.
+    rng = np.random.default_rng(7)
+    P, theta, _ = model(8)
+    rows = []
+    for e in range(60):
+        s = int(rng.integers(2))
+        for t in range(int(rng.integers(3, 12))):
+            a = rng.choice(2, p=theta[s])
+            s_next = rng.choice(4, p=P[s, a])
+            rows.append((s, a, rng.normal(), s_next, t if clock.startswith("steps") else t + e % 7 * 20, e))
+            s = s_next
+    rows = [rows[i] for i in rng.permutation(len(rows))]
+    s, a, r, s_next, t, e = map(np.array, zip(*rows, strict=True))
+    log = dualq.Log(s, a, r, s_next, 4, 2, time=t, episode=e)
+    read = dualq.read_log(log.table())
+    firsts = [min((row for row in rows if row[5] == k), key=lambda row: row[4])[0] for k in range(60)]
+    assert log.starts().tolist() == read.starts().tolist() == np.bincount(firsts, minlength=4).tolist()
+    mine, theirs = log.coverage(), read.coverage()
+    assert mine.jumps == theirs.jumps == 0
+    assert mine.memory.p_value == pytest.approx(theirs.memory.p_value, rel=1e-9)
+    for what in ("behaviour", "dynamics", "rewards"):
+        assert mine.drift[what].p_value == pytest.approx(theirs.drift[what].p_value, rel=1e-6)
+    assert mine.drift_by == ("episode" if clock.startswith("steps") else "time")

@@ -505,7 +505,7 @@ def test_hostile_rows_stop_with_what_to_do(tmp_path, case):
         ({"reward_range": (0, 1)}, r"row 1 \(line 2\): profit is 1.5; the known range is \[0, 1\]"),
         ({"reward_range": (1, 0)}, "the range of reward is .*the smaller one first"),
         ({"cost_ranges": {"x": (0, 1)}}, "a range is given for 'x', which is no cost"),
-        ({"terminal": "order"}, "the terminal column 'order' holds text; it must be true or false"),
+        ({"terminal": "order"}, r"row 1 \(line 2\): order is 'a'; a flag must be true or false, yes or no"),
     ],
 )
 def test_wrong_words_are_said_with_what_is_right(tmp_path, change, message):
@@ -624,3 +624,133 @@ def test_an_unknown_source_lists_the_known_ones():
         dualq.read_log({"state": [1, 2], "action": [1], "reward": [1.0, 2.0]})
     with pytest.raises(LogError, match="URLs of this kind are not known"):
         dualq.read_log("mysql://host/db::log")
+
+
+def test_without_a_time_the_order_of_the_rows_tells_nothing():
+    rng = np.random.default_rng(0)
+    rows = {"state": rng.integers(3, size=60), "action": rng.integers(2, size=60), "reward": rng.normal(size=60)}
+    rows |= {"next_state": rng.integers(3, size=60), "episode": np.repeat(np.arange(10), 6)}
+    log = dualq.read_log(rows)
+    assert not log.has_episodes
+    np.testing.assert_allclose(start_weights(log), np.bincount(rows["state"]) / 60)  # as the rows left them
+    coverage = log.coverage()
+    assert (coverage.drift, coverage.memory) == ({}, None)
+    assert any('no time column (time="row", --time row, if the order' in note for note in coverage.notes)
+    with pytest.raises(LogError, match="no row has a state before it: the log has no time column"):
+        log.markov_test()
+    said = dualq.read_log(rows, time="row")
+    assert said.starts().tolist() == np.bincount(rows["state"][::6], minlength=3).tolist()
+    assert set(said.coverage().drift) == {"behaviour", "dynamics", "rewards"}
+    assert "as they stand (the log has no time column)" in dualq.learn(log, solver="online", certificate=None).reason
+
+
+def test_a_name_is_not_enough_for_an_episode():
+    rows = {"id": np.arange(40), "t": np.arange(40), "state": [0, 1] * 20, "action": [0] * 40, "reward": [1.0] * 40}
+    log = dualq.read_log(rows)
+    assert (len(log), log.schema.episode, set(log.guessed) & {"episode"}) == (39, (), set())
+    assert "id: no two rows have the same, so it is no episode" in log.coverage().notes
+    with pytest.raises(LogError, match="40 rows without a successor, and no other; is every row an episode"):
+        dualq.read_log(rows, episode="id")  # what is given is taken
+    assert dualq.read_log(rows | {"id": [0] * 20 + [1] * 20}).schema.episode == ("id",)
+    alone = rows | {"id": [*range(39), 38], "done": [False] * 40, "truncated": [True] * 40}
+    with pytest.raises(
+        LogError, match=r"the column 'id' was taken for the episode, .*episode=False \(--episode none\)"
+    ):
+        dualq.read_log(alone)
+
+
+@pytest.mark.parametrize("words", [("Y", "n"), ("yes", "No"), ("TRUE", "false"), ("t", "F"), ("1", "0"), (" y", "N ")])
+@pytest.mark.parametrize("by", ["csv", "pandas", "polars"])
+def test_flags_may_be_words(words, by, tmp_path):
+    yes, no = words
+    rows = {"t": list(range(6)), "state": [0, 1, 0, 1, 0, 1], "action": [0] * 6, "reward": [1.0] * 6}
+    rows |= {"done": [no, yes, no, no, no, no], "truncated": [no, no, no, yes, no, no]}
+
+    def opened(rows):
+        if by == "csv":
+            pd.DataFrame(rows).to_csv(tmp_path / "log.csv", index=False)
+        return tmp_path / "log.csv" if by == "csv" else (pd if by == "pandas" else pl).DataFrame(rows)
+
+    log = dualq.read_log(opened(rows))
+    assert log.counts().ended.sum() == 1
+    assert log.dropped == 2  # the fourth row was cut off, and nothing follows the last
+    for column in ("done", "truncated"):
+        wrong = rows | {column: [*rows[column][:2], "perhaps", *rows[column][3:]]}
+        row = r"row 3 \(line 4\)" if by == "csv" else r"row 2 \(counted from 0\)"
+        with pytest.raises(LogError, match=f"{row}: {column} is 'perhaps'; a flag must be true or false, yes or no"):
+            dualq.read_log(opened(wrong))
+        skipped = dualq.read_log(opened(wrong), skip_bad=True, quarantine=tmp_path / "bad.csv")
+        assert skipped.skipped == 1
+
+
+@pytest.mark.parametrize("by", ["pandas", "lists"])
+def test_one_word_among_numbers_is_one_bad_row(by, tmp_path):
+    rows = {"t": list(range(6)), "state": [0, 1] * 3, "action": [0] * 6, "reward": [1.5, 2, "n/a", 0.25, -1e-9, 4.0]}
+    source = pd.DataFrame(rows) if by == "pandas" else rows
+    with pytest.raises(LogError, match="the reward column 'reward' is text: row 2 has 'n/a'; it must hold numbers"):
+        dualq.read_log(source)
+    log = dualq.read_log(source, skip_bad=True, quarantine=tmp_path / "bad.csv")
+    assert log.skipped == 1
+    assert log.counts().reward_sum.sum() == 1.5 + 2 + 0.25 - 1e-9  # the last row has no successor
+    labels = {**rows, "reward": [1.0] * 6, "state": [0, 1, "1", 0, 1, 0]}  # 1 and "1" are not the same
+    with pytest.raises(LogError, match=r"the state column 'state' holds values of several types \(int, str\)"):
+        dualq.read_log(pd.DataFrame(labels) if by == "pandas" else labels)
+    if by == "pandas":
+        assert source["reward"].tolist() == rows["reward"]  # the frame itself stays as it was
+        source["reward"] = [*rows["reward"][:3], pd.NA, float("nan"), 4.0]
+        assert dualq.read_log(source, skip_bad=True, quarantine=tmp_path / "bad.csv").skipped == 3
+
+
+@pytest.mark.parametrize("edges", [[1.7e12 + 3, 1.7e12 + 5, 1.7e12 + 9], [0.1, np.nextafter(0.1, 1)], [1.0, 1 + 1e-13]])
+def test_edges_that_are_close_have_labels_of_their_own(edges):
+    labels = Bins(tuple(map(float, edges))).labels
+    assert len(set(labels)) == len(edges) + 1
+    assert [float(label.split()[-1]) for label in (labels[0], labels[-1])] == [edges[0], edges[-1]]
+    values = [edges[0] - 1, *edges, edges[0]]
+    rows = {"stock": values, "action": [0] * len(values), "reward": [1.0] * len(values), "t": range(len(values))}
+    log = dualq.read_log({k: list(v) for k, v in rows.items()}, state="stock", bins={"stock": edges})
+    assert sorted(log.states) == sorted(labels)
+
+
+def test_a_last_line_without_an_end_is_noted(tmp_path):
+    for text, cut in ((HEAD + GOOD, False), ((HEAD + GOOD).replace("\n", "\r\n"), False), ((HEAD + GOOD)[:-1], True)):
+        (tmp_path / "log.csv").write_bytes(text.encode())
+        notes = dualq.read_log(tmp_path / "log.csv", **COLUMNS).coverage().notes
+        assert ("log.csv: the last line has no end; the file may be cut off" in notes) is cut
+
+
+def test_arrow_streams_are_read_as_arrow_files_are(tmp_path):
+    rows = pa.table({"state": [0, 1, 0, 1], "action": [0] * 4, "reward": [1.0, 2.0, 3.0, 4.0], "t": [3, 1, 2, 0]})
+    for name in ("a.arrow", "b.arrows", "c"):
+        with pa.ipc.new_stream(tmp_path / name, rows.schema) as writer:
+            writer.write_table(rows, max_chunksize=2)
+        log = dualq.read_log(tmp_path / name)
+        assert log.digest() == dualq.read_log(rows).digest()
+    (tmp_path / "a.arrow").write_bytes((tmp_path / "a.arrow").read_bytes()[:300])
+    with pytest.raises(LogError, match=r"a\.arrow: cannot be read"):
+        dualq.read_log(tmp_path / "a.arrow")
+
+
+@pytest.mark.parametrize("zone", ["", "+02:00"])
+def test_an_hour_that_repeats_in_autumn_asks_for_zones(zone, tmp_path):
+    clock = ["01:30:00", "02:00:00", "02:30:00", "02:00:00", "02:30:00", "03:00:00"]
+    zones = ["+02:00"] * 3 + ["+01:00"] * 3 if zone else [""] * 6
+    times = [f"2025-10-26 {hour}{z}" for hour, z in zip(clock, zones, strict=True)]
+    rows = pd.DataFrame({"state": [0, 1] * 3, "action": [0] * 6, "reward": [1.0] * 6, "time": times})
+    rows.to_csv(tmp_path / "log.csv", index=False)
+    if zone:
+        assert len(dualq.read_log(tmp_path / "log.csv")) == 5
+        return
+    for source in (tmp_path / "log.csv", rows):
+        with pytest.raises(
+            LogError, match=r"a time must not repeat; .*local clocks repeat an hour in autumn: write times"
+        ):
+            dualq.read_log(source)
+
+
+def test_errors_are_caught_by_names_at_the_door():
+    with pytest.raises(dualq.LogError, match="no such file"):
+        dualq.read_log("nowhere.csv")
+    assert issubclass(dualq.LogError, dualq.DualqError)
+    assert issubclass(dualq.ModelError, dualq.DualqError)
+    assert issubclass(dualq.InfeasibleError, dualq.DualqError)

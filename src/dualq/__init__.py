@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dualq.algorithms.spd_q import SPDQ
     from dualq.algorithms.spd_rl import SPDRL, SPDRLUniform
     from dualq.certificate import Certificate, certificate_of, cost_bounds
+    from dualq.errors import DualqError, InfeasibleError, LogError, ModelError
     from dualq.exact import solve
     from dualq.fit import Fit, load
     from dualq.labels import Labels
@@ -47,10 +48,14 @@ _MODULES = {
 }
 _HOME = {
     "Certificate": "dualq.certificate",
+    "DualqError": "dualq.errors",
     "Fit": "dualq.fit",
+    "InfeasibleError": "dualq.errors",
     "Labels": "dualq.labels",
     "Log": "dualq.logs.log",
+    "LogError": "dualq.errors",
     "MDP": "dualq.mdp",
+    "ModelError": "dualq.errors",
     "PDHG": "dualq.algorithms.pdhg",
     "Policy": "dualq.policy",
     "PolicyLearner": "dualq.learner",
@@ -88,9 +93,13 @@ __all__ = [
     "SPDQ",
     "SPDRL",
     "Certificate",
+    "DualqError",
     "Fit",
+    "InfeasibleError",
     "Labels",
     "Log",
+    "LogError",
+    "ModelError",
     "Policy",
     "PolicyLearner",
     "PrimalDual",

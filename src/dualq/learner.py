@@ -4,6 +4,9 @@ learner = PolicyLearner(discount=0.9, state=["stock", "season"], action="order",
 learner.fit(frame)
 learner.predict(frame[["stock", "season"]])        an action for each row
 learner.predict_proba(frame[["stock", "season"]])  the probability of each action: with limits, what is promised
+
+It can be the last step of a Pipeline, and be searched over: GridSearchCV with a `scoring` of one's own, since there is
+no score without a simulator.
 """
 
 from __future__ import annotations
@@ -65,6 +68,18 @@ class PolicyLearner:
     @classmethod
     def _names(cls) -> list[str]:
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        shown = {name: (repr(value), repr(defaults[name].default)) for name, value in self.get_params().items()}
+        given = [f"{name}={value}" for name, (value, default) in shown.items() if value != default]
+        return f"{type(self).__name__}({', '.join(given)})"
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of a part of a Pipeline: neither a classifier nor a regressor, and it needs no y."""
+        from sklearn.utils import Tags, TargetTags  # pyright: ignore[reportMissingImports]
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Every argument by name."""

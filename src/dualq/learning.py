@@ -149,10 +149,9 @@ def _online(log: Any, counts: Counts, careful: Careful, start: Array) -> tuple[S
     """Algorithm 1, one pass over the rows; it knows no pessimism. What was logged, where that is clearly better."""
     discount, rows = careful.mdp.discount, int(counts.total)
     solution = train(SPDQ(step_size=inverse_sqrt(2.0)), log, rows, discount=discount).solution
-    policy, how = (
-        _on_log(solution.primal_policy, counts),
-        f"Algorithm 1 after one pass over {rows:,} rows, in their order",
-    )
+    order = "in their order" if log.has_order else "as they stand (the log has no time column)"
+    how = f"Algorithm 1 after one pass over {rows:,} rows, {order}"
+    policy = _on_log(solution.primal_policy, counts)
     reached = Estimates(counts, careful, start).value(_in_model(policy, careful))
     if careful.logged.value - reached.value <= math.hypot(reached.error, careful.logged.error):
         return solution, policy, f"The policy is greedy in the averaged Q of {how}."

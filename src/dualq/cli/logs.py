@@ -49,11 +49,13 @@ def learn(
     state: Annotated[str | None, _columns("What was seen; several columns as stock,season.")] = None,
     action: Annotated[str | None, _columns("What was done.")] = None,
     reward: Annotated[str | None, _columns("What was earned.")] = None,
-    next_state: Annotated[str | None, _columns("What was seen next; else the next row of the episode.")] = None,
-    episode: Annotated[str | None, _columns("Which rows belong together.")] = None,
-    time: Annotated[str | None, _columns("Their order; `row` for the order in the file.")] = None,
-    terminal: Annotated[str | None, _columns("Whether the episode ended here.")] = None,
-    truncated: Annotated[str | None, _columns("Whether the episode was cut off here.")] = None,
+    next_state: Annotated[
+        str | None, _columns("What was seen next; else the next row of the episode; `none` if no column is.")
+    ] = None,
+    episode: Annotated[str | None, _columns("Which rows belong together; `none` if no column says so.")] = None,
+    time: Annotated[str | None, _columns("Their order; `row` for the order in the file, or `none`.")] = None,
+    terminal: Annotated[str | None, _columns("Whether the episode ended here, or `none`.")] = None,
+    truncated: Annotated[str | None, _columns("Whether the episode was cut off here, or `none`.")] = None,
     cost: Annotated[list[str] | None, _option("COLUMN", "A cost to count beside the reward; may be repeated.")] = None,
     bins: Annotated[
         list[str] | None,
@@ -63,6 +65,10 @@ def learn(
         str | None, _option("MARK", "Between the fields of a CSV, where it is an unusual one.")
     ] = None,
     table: Annotated[str | None, _option("NAME", "The table, where LOG is a database.")] = None,
+    since: Annotated[
+        str | None, _option("TIME", "Learn from the rows from this time on: the part that holds, after a change.")
+    ] = None,
+    until: Annotated[str | None, _option("TIME", "Learn from the rows before this time.")] = None,
     reward_range: Annotated[
         str | None, _option("LO,HI", "What rewards can be, where that is known; else what they were.")
     ] = None,
@@ -99,14 +105,15 @@ def learn(
     """Learn a better policy from a log, and say how good it is.
 
     A log is a table with a row per decision: what was seen, what was done, what it earned, and when (or what was seen
-    next). Columns with common names (state, action, reward, next_state, done, episode, time) are found by themselves.
-    Any behaviour may have left the log, even one that changed; nothing need be known of it.
+    next). Columns with common names (state, action, reward, next_state, done, episode, time) are found by themselves,
+    unless `none` is given for them. Any behaviour may have left the log, even one that changed; nothing need be known
+    of it.
     """
     with working("Reading the log"):
         from dualq.logs.tables import read_log
 
         given = (state, action, reward, next_state, episode, time, terminal, truncated, cost, bins, table, delimiter)
-        if log is None and any((*given, reward_range, quarantine)):
+        if log is None and any((*given, reward_range, quarantine, since, until)):
             raise LogError("columns were named, but no LOG; give the file, or leave the columns out")
         if quarantine is not None and not skip_bad:
             raise LogError("--quarantine says where bad rows go, but without --skip-bad the first of them stops")
@@ -119,11 +126,11 @@ def learn(
                 "state": _listed(state),
                 "action": _listed(action),
                 "reward": reward,
-                "next_state": _listed(next_state),
-                "episode": _listed(episode),
-                "time": time,
-                "terminal": terminal,
-                "truncated": truncated,
+                "next_state": _or_none(_listed(next_state)),
+                "episode": _or_none(_listed(episode)),
+                "time": _or_none(time),
+                "terminal": _or_none(terminal),
+                "truncated": _or_none(truncated),
             }
             opened = read_log(
                 log,
@@ -132,6 +139,8 @@ def learn(
                 bins=_bins(bins or []),
                 table=table,
                 delimiter=delimiter,
+                since=since,
+                until=until,
                 reward_range=_range(reward_range),
                 skip_bad=skip_bad,
                 quarantine=quarantine,
@@ -239,6 +248,11 @@ def _label(words: str) -> Any:
 
 def _listed(columns: str | None) -> list[str] | None:
     return None if columns is None else [name.strip() for name in columns.split(",")]
+
+
+def _or_none(column: Any) -> Any:
+    """False for the word `none`: there is no such column, and none is looked for."""
+    return False if column in ("none", ["none"]) else column
 
 
 def _range(words: str | None) -> tuple[float, float] | None:

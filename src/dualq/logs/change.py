@@ -12,6 +12,7 @@ Means       For every group the numbers x of I rows: T = (N - 1) SSB / SST, the 
 Together    The sum over groups finds small changes everywhere, the largest of them a large change in one place:
             p = 2 min(p of the sum, number of groups * least p), at most 1. False alarms are at most the level, as far
             as the chi-square and gamma distributions hold; the tests of this project count them.
+Logarithms  of p are kept: where a change is clear p itself is 0 in floating point, and one cut no better than another.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import chdtrc, gammaincc  # scipy.stats takes longer to import than all of dualq
+from scipy.special import gammaincc, gammaln  # scipy.stats takes longer to import than all of dualq
 
 Array = np.ndarray
 
@@ -33,9 +34,14 @@ FEWEST_IN_ROW = 5
 class Outcome:
     """What a test found."""
 
-    p_value: float  # how often rows that are alike would look as different as these
+    log_p: float
     tested: int  # groups with counts enough
     group: int | None = None  # the group that differs most
+
+    @property
+    def p_value(self) -> float:
+        """How often rows that are alike would look as different as these."""
+        return float(np.exp(self.log_p))
 
 
 def alike_counts(group: Any, row: Any, column: Any, n: Any) -> Outcome:
@@ -45,7 +51,7 @@ def alike_counts(group: Any, row: Any, column: Any, n: Any) -> Outcome:
     row, group, column, n = _pooled(group, row, column, n)
     column, group, row, n = _pooled(group, column, row, n)
     if n.size == 0:
-        return Outcome(1.0, 0)
+        return Outcome(0.0, 0)
     cells, where = _unique(group, row, column)
     n = np.bincount(where, n, len(cells[0]))
     group, row, column = cells
@@ -58,9 +64,9 @@ def alike_counts(group: Any, row: Any, column: Any, n: Any) -> Outcome:
     df = (np.bincount(row_group, minlength=groups.size) - 1) * (np.bincount(column_group, minlength=groups.size) - 1)
     used = df > 0
     if not used.any():
-        return Outcome(1.0, 0)
+        return Outcome(0.0, 0)
     X2, df = np.maximum(X2[used] * (1.0 - 1.0 / N[used]), 0.0), df[used]
-    return _together(chdtrc(df.sum(), X2.sum()), chdtrc(df, X2), groups[used])
+    return _together(log_tail(df.sum() / 2, X2.sum() / 2), log_tail(df / 2, X2 / 2), groups[used])
 
 
 def _pooled(group: Array, row: Array, column: Array, n: Array) -> tuple[Array, Array, Array, Array]:
@@ -88,7 +94,7 @@ def alike_means(group: Any, row: Any, n: Any, sums: Any) -> Outcome:
     kept = n >= FEWEST_IN_ROW
     group, n, sums = group[kept], n[kept], sums[:, kept]
     if n.size == 0:
-        return Outcome(1.0, 0)
+        return Outcome(0.0, 0)
     groups, g = np.unique(group, return_inverse=True)
     size = groups.size
     N, rows = np.bincount(g, n, size), np.bincount(g, minlength=size)
@@ -100,7 +106,7 @@ def alike_means(group: Any, row: Any, n: Any, sums: Any) -> Outcome:
     enough = (rows > 1) & (N >= FEWEST_MEANS)
     used = enough & (SST > 1e-10 * S2)
     if not used.any():
-        return Outcome(1.0, int(enough.sum()))  # those groups whose numbers are all the same
+        return Outcome(0.0, int(enough.sum()))  # those groups whose numbers are all the same
     N, rows, SST, SSB, fourth = N[used], rows[used], SST[used], SSB[used], fourth[used]
     inverse = np.bincount(g, 1.0 / n, size)[used]
     m2 = SST / N
@@ -109,9 +115,9 @@ def alike_means(group: Any, row: Any, n: Any, sums: Any) -> Outcome:
     variance = _variance_over_orders(N, rows, inverse, m2, m4) / m2**2 * ((N - 1) / N) ** 2
     mean_T = rows - 1.0
     variance = np.maximum(variance, 1e-3 * mean_T)
-    each = gammaincc(mean_T**2 / variance, T * mean_T / variance)
+    each = log_tail(mean_T**2 / variance, T * mean_T / variance)
     total, spread = mean_T.sum(), variance.sum()
-    return _together(gammaincc(total**2 / spread, T.sum() * total / spread), each, groups[used])
+    return _together(log_tail(total**2 / spread, T.sum() * total / spread), each, groups[used])
 
 
 def _variance_over_orders(N: Array, rows: Array, inverse: Array, m2: Array, m4: Array) -> Array:
@@ -130,9 +136,24 @@ def _variance_over_orders(N: Array, rows: Array, inverse: Array, m2: Array, m4: 
     return second - (t * m2 * N / (N - 1)) ** 2
 
 
-def _together(p_sum: Any, p_each: Array, groups: Array) -> Outcome:
-    p = 2.0 * min(float(p_sum), p_each.size * float(p_each.min()))
-    return Outcome(min(1.0, p), int(p_each.size), int(groups[int(p_each.argmin())]))
+def log_tail(a: Any, x: Any) -> Array:
+    """Log of P(X >= x) for X with the gamma distribution of shape a; chi-square with 2a degrees of freedom is 2X.
+
+    Where the probability is 0 in floating point x is far above a, and the first convergent of the continued fraction,
+    x^a e^-x / (Gamma(a) (x + 1 - a)), is right but for a factor 1 + O(a / (x - a)^2) (DLMF 8.9.2).
+    """
+    a, x = np.broadcast_arrays(np.asarray(a, float), np.asarray(x, float))
+    p = gammaincc(a, x)
+    far = p < np.finfo(float).tiny
+    z, shape = np.where(far, x, a + 1.0), np.asarray(a)
+    return np.where(
+        far, shape * np.log(z) - z - gammaln(shape) - np.log(z + 1.0 - shape), np.log(np.where(far, 1.0, p))
+    )
+
+
+def _together(log_sum: Any, log_each: Array, groups: Array) -> Outcome:
+    log_p = np.log(2.0) + min(float(log_sum), np.log(log_each.size) + float(log_each.min()))
+    return Outcome(min(0.0, float(log_p)), int(log_each.size), int(groups[int(log_each.argmin())]))
 
 
 def _unique(*keys: Array) -> tuple[tuple[Array, ...], Array]:

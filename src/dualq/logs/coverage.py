@@ -9,6 +9,7 @@ drift            did something change while the log was written? Time is cut int
                  behaviour   P(a | s) between periods: it may change, the counts are still those of one model
                  dynamics    P(s' | s, a): it must not, for then there is no one model; a warning names the period
                  rewards     E(r | s, a, s'): neither
+                 What is found is told to a tenth of a period: from when to when the rows differ most from the others
                  `change.py` has the tests. Together dynamics and rewards raise a false alarm with probability
                  at most `level`; so does, apart from them, behaviour
 markov           does the state before help to predict the next, given state and action? If so the columns of the
@@ -22,7 +23,7 @@ import datetime
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ PERIODS = 4
 MOST_ROWS, MOST_CELLS = 20_000_000, 1_000_000  # beyond these the test of memory takes longer than all the rest
 ROWS = "the order of the rows"  # what periods are cut by where there is no other clock
 THIN = 10  # rows below which a pair is called thin
+FINER = 10  # parts of a period, by which the beginning and the end of a change are told
+MOST_FINE = 200_000  # counts; where there are more, whole periods must do
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,9 @@ class Periods:
     powers: Array  # (4, entries)
     edges: tuple[str, ...]  # one more than there are periods
     by: str
+
+
+Test = Callable[[Periods, Array], Outcome]  # whether rows of the given numbers are alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,39 +223,62 @@ class Coverage:
 # ---- drift
 
 
-def drift_of(periods: Periods | None, shape: tuple[int, int], level: float = LEVEL) -> dict[str, Change]:
-    """The three tests; none, where the log has no clock or all of it lies in one period."""
+def drift_of(
+    periods: Periods | None,
+    shape: tuple[int, int],
+    level: float = LEVEL,
+    finer: Callable[[], Periods | None] = lambda: None,
+) -> dict[str, Change]:
+    """The three tests; none, where the log has no clock or all of it lies in one period.
+
+    finer   gives the same with FINER times as many periods; asked for once something is found, to tell from when on
+    """
     if periods is None or np.unique(periods.period).size < 2:
         return {}
     S, A = shape
-    p, pair = periods, periods.s * A + periods.a
-    entry = pair * (S + 1) + p.outcome
-    tests = {
-        "behaviour": (lambda period: alike_counts(p.s, period, p.a, p.n), level),
-        "dynamics": (lambda period: alike_counts(pair, period, p.outcome, p.n), level / 2),
-        "rewards": (lambda period: alike_means(entry, period, p.n, p.powers), level / 2),
-    }
-    return {what: _change(what, test, periods, at) for what, (test, at) in tests.items()}
+
+    def behaviour(p: Periods, row: Array) -> Outcome:
+        return alike_counts(p.s, row, p.a, p.n)
+
+    def dynamics(p: Periods, row: Array) -> Outcome:
+        return alike_counts(p.s * A + p.a, row, p.outcome, p.n)
+
+    def rewards(p: Periods, row: Array) -> Outcome:
+        return alike_means((p.s * A + p.a) * (S + 1) + p.outcome, row, p.n, p.powers)
+
+    tests = {"behaviour": (behaviour, level), "dynamics": (dynamics, level / 2), "rewards": (rewards, level / 2)}
+    return {what: _change(what, test, periods, at, finer) for what, (test, at) in tests.items()}
 
 
-def _change(what: str, test: Any, periods: Periods, level: float) -> Change:
-    outcome: Outcome = test(periods.period)
+def _change(what: str, test: Test, periods: Periods, level: float, finer: Callable[[], Periods | None]) -> Change:
+    outcome = test(periods, periods.period)
     found = outcome.p_value <= level
-    period = _where(test, periods) if found else None
-    return Change(
-        what, found, outcome.p_value, outcome.tested, period, _words(what, outcome, found, period, periods.by)
-    )
+    period = _where(test, periods, finer()) if found else None
+    words = _words(what, outcome, found, period, periods.by)
+    return Change(what, found, outcome.p_value, outcome.tested, period, words)
 
 
-def _where(test: Any, periods: Periods) -> tuple[str, str]:
-    """The cut, or the one period in the middle, that tells best from when to when it was otherwise."""
-    last = int(periods.period.max()) + 1
-    since = [(k, last) for k in range(1, last)]
-    inside = [(k, k + 1) for k in range(1, last - 1)]
-    ranges = [*since, *inside]
-    values = [test((periods.period >= a) & (periods.period < b)).p_value for a, b in ranges]
-    begin, end = ranges[int(np.argmin(values))]
-    return periods.edges[begin], periods.edges[end]
+def _where(test: Test, periods: Periods, fine: Periods | None) -> tuple[str, str]:
+    """From when to when it was otherwise: of the cuts, or the periods in the middle, the one that differs most.
+
+    Then each end of it that is a cut, by parts of a period.
+    """
+    last = len(periods.edges) - 1
+    begin, end = _best(test, periods, [*((k, last) for k in range(1, last)), *((k, k + 1) for k in range(1, last - 1))])
+    if fine is None or fine.n.size > MOST_FINE:
+        return periods.edges[begin], periods.edges[end]
+    begin, end, last = begin * FINER, end * FINER, last * FINER
+    near = range(1 - FINER, FINER)
+    begin, end = _best(test, fine, [(begin + k, end) for k in near if begin + k < end])
+    if end < last:
+        begin, end = _best(test, fine, [(begin, end + k) for k in near if begin < end + k <= last])
+    return fine.edges[begin], fine.edges[end]
+
+
+def _best(test: Test, periods: Periods, ranges: list[tuple[int, int]]) -> tuple[int, int]:
+    """The range whose rows differ most from all others."""
+    logs = [test(periods, (periods.period >= a) & (periods.period < b)).log_p for a, b in ranges]
+    return ranges[int(np.argmin(logs))]
 
 
 def _words(what: str, outcome: Outcome, found: bool, period: tuple[str, str] | None, by: str) -> str:
@@ -307,24 +336,16 @@ def coverage_of_log(log: Any, level: float = LEVEL, periods: int = PERIODS) -> C
     """Of a log held in arrays."""
     counts = log.counts()
     cut = _periods_of_log(log, periods)
-    drift = drift_of(cut, counts.shape, level)
+    drift = drift_of(cut, counts.shape, level, cache(lambda: _periods_of_log(log, periods * FINER)))
     by = cut.by if cut is not None else None
     memory = asked_of_memory(counts, lambda: markov_test_of_log(log, level))
     return Coverage(counts, len(log), 0, 0, _jumps_of_log(log), drift, by, level, memory)
 
 
 def _jumps_of_log(log: Any) -> int:
-    before, after = _neighbours(log)
-    return int(((log.next_state[before] != log.state[after]) & ~log.ended[before]).sum())
-
-
-def _neighbours(log: Any) -> tuple[Array, Array]:
-    """Places of rows that follow one upon the other, in one episode: the earlier and the later one of each two."""
-    if log.episode is None:
-        return np.arange(len(log) - 1), np.arange(1, len(log))
-    order = np.argsort(log.episode, kind="stable")
-    same = np.diff(log.episode[order]) == 0
-    return order[:-1][same], order[1:][same]
+    order, first = log.by_episode()
+    s, s_next, ended = log.state[order], log.next_state[order], log.ended[order]
+    return int(((s_next[:-1] != s[1:]) & ~ended[:-1] & ~first[1:]).sum())
 
 
 def _periods_of_log(log: Any, periods: int) -> Periods | None:
@@ -337,17 +358,17 @@ def _periods_of_log(log: Any, periods: int) -> Periods | None:
     x = log.reward - log.reward.mean()
     powers = np.array([x, x**2, x**3, x**4])
     outcome = np.where(log.ended, S, log.next_state)
-    edges = _edges(low, high, periods, "whole" if np.issubdtype(clock.dtype, np.integer) else "number")
+    edges = _edges(low, high, periods, "whole")
     return Periods(period, log.state.astype(np.int64), log.action, outcome, np.ones(len(log)), powers, edges, by)
 
 
 def markov_test_of_log(log: Any, level: float = LEVEL) -> Change:
     """Of a log held in arrays."""
-    before, after = _neighbours(log)
-    linked = (log.next_state[before] == log.state[after]) & ~log.ended[before]
-    before, after = before[linked], after[linked]
-    outcome = np.where(log.ended, len(log.states), log.next_state)[after]
-    parts = log.state[before], log.state[after], log.action[after], outcome, np.ones(after.size)
+    order, first = log.by_episode()
+    s, a, s_next, ended = (x[order] for x in (log.state, log.action, log.next_state, log.ended))
+    linked = (s_next[:-1] == s[1:]) & ~ended[:-1] & ~first[1:]
+    outcome = np.where(ended, len(log.states), s_next)
+    parts = (s[:-1][linked], s[1:][linked], a[1:][linked], outcome[1:][linked], np.ones(int(linked.sum())))
     return markov_change(*parts, len(log.actions), level)
 
 
@@ -360,15 +381,25 @@ def coverage_of_table(log: Any, level: float = LEVEL, periods: int = PERIODS) ->
     timed = q.schema.next_state and q.schema.time is not None
     jumps = int(q.jumps().to_pyarrow().as_py()) if timed else None
     cut = _periods_of_table(log, periods)
-    drift = drift_of(cut, counts.shape, level)
-    by, memory = cut.by if cut is not None else None, None
-    if q.placed().schema.time is not None:
+    drift = drift_of(cut, counts.shape, level, cache(lambda: _periods_of_table(log, periods * FINER)))
+    by, memory, remarks = cut.by if cut is not None else None, None, log.remarks
+    if log.has_order:
         memory = asked_of_memory(counts, lambda: markov_test_of_table(log, level))
-    return Coverage(counts, len(log), log.dropped, log.skipped, jumps, drift, by, level, memory, log.remarks)
+    else:
+        remarks = (
+            *remarks,
+            f"whether the system changed, or the state before matters, was not tested: {_unordered(q)}",
+        )
+    return Coverage(counts, len(log), log.dropped, log.skipped, jumps, drift, by, level, memory, remarks)
+
+
+def _unordered(q: Any) -> str:
+    right = ' (time="row", --time row, if the order of the rows is the time)' if q.ordered else ""
+    return f"the log has no time column{right}"
 
 
 def _periods_of_table(log: Any, periods: int) -> Periods | None:
-    q = log.questions.placed()
+    q = log.questions
     column, by = _clock(q)
     if column is None:
         return None
@@ -389,7 +420,7 @@ def _periods_of_table(log: Any, periods: int) -> Periods | None:
     powers = np.array([groups[f"x{i}"].to_numpy() for i in (1, 2, 3, 4)], float)
     period, n = groups["period"].to_numpy().astype(np.int64), groups["n"].to_numpy()
     kind = q.columns()[column].type()
-    edges = _edges(low, high, periods, "whole" if kind.is_integer() else "number" if kind.is_numeric() else "date")
+    edges = _edges(low, high, periods, "whole" if kind.is_integer() else "numbers" if kind.is_numeric() else "dates")
     return Periods(period[kept], s[kept].astype(np.int64), a[kept], outcome[kept], n[kept], powers[:, kept], edges, by)
 
 
@@ -414,12 +445,16 @@ def _find(coder: Any, table: Any, names: list[str]) -> Array:
 
 
 def _edges(low: float, high: float, periods: int, kind: str) -> tuple[str, ...]:
-    """Where periods begin, and where the last ends, as people write a "date", a "number", or one that is "whole"."""
+    """Where the periods begin, and where the last one ends, as read_log(since=...) takes it.
+
+    Of whole numbers, the first that is in it. No marks between thousands: a year is a time too.
+    """
     values = [low + (high - low) * i / periods for i in range(periods + 1)]
-    if kind == "whole":  # the first in each period; without commas, as it may be a year or a name
-        return tuple(str(math.ceil(value)) for value in values)
-    if kind == "number":
-        return tuple(f"{value:,.6g}" for value in values)
+    if kind == "whole":
+        return tuple(str(math.ceil(value - 1e-9 * (high - low))) for value in values)
+    if kind == "numbers":
+        words = [[f"{value:.{digits}g}" for value in values] for digits in (6, 9, 12, 17)]
+        return tuple(next((w for w in words if len(set(w)) == len(w)), words[-1]))
     zone = datetime.UTC
     moments = [datetime.datetime.fromtimestamp(value, zone) for value in values]
     return tuple(f"{m:%Y-%m-%d}" if high - low > 4 * 86400 else f"{m:%Y-%m-%d %H:%M}" for m in moments)
@@ -427,9 +462,9 @@ def _edges(low: float, high: float, periods: int, kind: str) -> tuple[str, ...]:
 
 def markov_test_of_table(log: Any, level: float = LEVEL) -> Change:
     """Of a log that lies in an engine; it needs an order."""
-    q = log.questions.placed()
+    q = log.questions
     if q.schema.time is None:
-        raise LogError(f"{log.opened.name}: the rows have no order, so none has a state before; give time=...")
+        raise LogError(f"{log.opened.name}: no row has a state before it: {_unordered(q)}")
     groups = q.by_previous().to_pyarrow()
     states, actions = log.coders
     previous, s, s_next = (_find(states, groups, x) for x in ([f"p{i}" for i in range(len(q.s))], q.s, q.n))

@@ -160,11 +160,19 @@ class Log:
         """(S,) how often each state is the first of an episode."""
         if not self.has_episodes:
             raise LogError("no row of the log ends an episode, so it does not say where episodes begin")
-        if self.episode is not None:
-            first = np.unique(self.episode, return_index=True)[1]
-        else:
-            first = np.append(True, self.ended[:-1])
-        return np.bincount(self.state[first], minlength=len(self.states))
+        order, first = self.by_episode()
+        first[1:] |= self.ended[order][:-1]
+        return np.bincount(self.state[order][first], minlength=len(self.states))
+
+    def by_episode(self) -> tuple[Array, Array]:
+        """(rows,) an order of the rows, one episode after another and each by time; and where in it episodes begin."""
+        first = np.zeros(len(self), bool)
+        first[:1] = True
+        if self.episode is None:
+            return np.argsort(self.time, kind="stable"), first
+        order = np.lexsort((self.time, self.episode))
+        first[1:] = np.diff(self.episode[order]) != 0
+        return order, first
 
     def coverage(self, level: float = 0.01) -> Coverage:
         """What the log can tell and what it cannot: support, drift, what is missing."""

@@ -29,6 +29,8 @@ from dualq.logs.times import NUMBER as TEXT_NUMBER
 if TYPE_CHECKING:
     import ibis
 
+TRUE, FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")  # flags as text, in any case
+FLAGS = "true or false, yes or no, 1 or 0"
 LARGEST = 1.7976931348623157e308  # NaN and the infinities are greater, in every engine
 
 
@@ -110,17 +112,17 @@ class Questions:
         made |= {name: number(table[column]) for name, (column, _) in self.numbers.items()}
         made |= {name: table[column] for name, column in zip(self.e, schema.episode, strict=True)}
         if schema.time is not None:
-            made["t"] = self._moment(table["dualq_time" if schema.time == ROW else schema.time])
+            made["t"] = self.moment(table["dualq_time" if schema.time == ROW else schema.time])
         for name, column in (("ended", schema.terminal), ("cut", schema.truncated)):
             if column is not None:
-                flag = table[column]
-                made[name] = flag if flag.type().is_boolean() else flag != 0
+                made[name] = flag(table[column])
         if raw:
             made |= {f"raw{i}": table[column] for i, column in enumerate(schema.columns)}
             made |= {name: table[name] for name in (FILE, NUMBER) if name in table.columns}
         return table.select(**made)
 
-    def _moment(self, value: Any) -> Any:
+    def moment(self, value: Any) -> Any:
+        """A time as what it stands for, where it is text."""
         if self.time_as is None:
             return value
         return number(value) if self.time_as == MOSTLY else value.cast(self.time_as)
@@ -205,7 +207,7 @@ class Questions:
                 found.append(Condition((column,), words, (value < low) | (value > high)))
         for name, column in (("ended", schema.terminal), ("cut", schema.truncated)):
             if column is not None:
-                found.append(Condition((column,), "a flag must be true or false", table[name].isnull()))
+                found.append(Condition((column,), f"a flag must be {FLAGS}", table[name].isnull()))
         if schema.next_state:
             known = "every row that did not end needs its next state"
             if "cut" in table.columns:
@@ -213,19 +215,21 @@ class Questions:
             going = ~self._over_here(table)
             for n, column in zip(self.n, schema.next_state, strict=True):
                 found.append(Condition((column,), known, table[n].isnull() & going))
-            return [*found, self._repeated(table.again)] if self.repeats else found
+            return [*found, self._repeated(table, table.again)] if self.repeats else found
         for e, column in zip(self.e, schema.episode, strict=True):
             found.append(Condition((column,), "every row needs its episode", table[e].isnull()))
         if schema.time != ROW and schema.time is not None:
             found.append(Condition((schema.time,), "every row needs its time", table.t.isnull()))
-            found.append(self._repeated(table.again.fill_null(False)))
+            found.append(self._repeated(table, table.again.fill_null(False)))
         return found
 
-    def _repeated(self, holds: Any) -> Condition:
-        schema = self.schema
+    def _repeated(self, table: Any, holds: Any) -> Condition:
+        schema, kind = self.schema, table.t.type()
         right = "a time must not repeat within an episode"
         if not schema.episode:
             right = "a time must not repeat; if the rows are of several episodes, give episode=... (--episode)"
+        if kind.is_timestamp() and kind.timezone is None:
+            right += "; local clocks repeat an hour in autumn: write times in UTC, or with their zone (02:30:00+01:00)"
         return Condition((*schema.episode, str(schema.time)), right, holds, "repeat")
 
     def _over_here(self, table: Any) -> Any:
@@ -261,6 +265,8 @@ class Questions:
         """The one GROUP BY."""
         table = self.rows()
         keys, sums = self._grouping(table)
+        if "cut" in table.columns:
+            sums["cut_known"] = table.cut.count()
         if not self.schema.next_state:
             sums |= self._extremes(table)  # of the rows that have a successor
         if not self.schema.next_state and not self.skip_bad:
@@ -405,24 +411,17 @@ class Questions:
 
     # ---- the beginnings of episodes
 
-    def placed(self) -> Questions:
-        """With an order, which the rows themselves give where there is no time."""
-        placed = self.schema.time is not None or not self.ordered
-        return self if placed else replace(self, schema=replace(self.schema, time=ROW))
-
     @property
     def can_begin(self) -> bool:
-        """Whether the log says where episodes begin."""
+        """Whether the log says where episodes begin: without an order nobody knows which of their rows is the first."""
         known = bool(self.schema.episode) or self.schema.terminal is not None or self.schema.truncated is not None
-        return known and (self.ordered or self.schema.time not in (None, ROW))
+        return known and self.schema.time is not None
 
     def first_states(self) -> Any:
         """How often each state is the first of an episode: no row before it, or one where an episode was over."""
-        placed = self.placed()
-        table = placed.columns()
-        over = placed._over_here(table)
-        table = table.mutate(over=over)
-        before = placed._over(table.over.lag(), table)
+        table = self.columns()
+        table = table.mutate(over=self._over_here(table))
+        before = self._over(table.over.lag(), table)
         table = table.mutate(first=before.fill_null(True))
         table = table.filter(table.first, *(table[s].notnull() for s in self.s))
         return table.group_by(self.s).agg(n=table.count())
@@ -451,6 +450,16 @@ def number(value: Any) -> Any:
     return value.cast("float64")
 
 
+def flag(value: Any) -> Any:
+    """A column of flags as true or false; of text, what of it is one."""
+    import ibis
+
+    if value.type().is_string():
+        word = value.strip().lower()
+        return ibis.cases((word.isin(TRUE), True), (word.isin(FALSE), False), else_=ibis.null("boolean"))
+    return value if value.type().is_boolean() else value != 0
+
+
 def check_types(name: str, table: Any, schema: Schema, bins: Mapping[str, Any], skip_bad: bool) -> None:
     """Refuse columns that cannot play their part; text among the numbers is told by the caller, who knows its row."""
     types = table.schema()
@@ -468,10 +477,8 @@ def check_types(name: str, table: Any, schema: Schema, bins: Mapping[str, Any], 
                 f"{_words(types[following])}; both must be of one kind"
             )
     for part, column in (("terminal", schema.terminal), ("truncated", schema.truncated)):
-        if column is not None and not types[column].is_numeric() and not types[column].is_boolean():
-            raise LogError(
-                f"{name}: the {part} column {column!r} holds {_words(types[column])}; it must be true or false"
-            )
+        if column is not None and _family(types[column]) not in ("flags", "numbers", "text"):
+            raise LogError(f"{name}: the {part} column {column!r} holds {_words(types[column])}; it must hold {FLAGS}")
     for column in (schema.reward, *schema.costs):
         kind = types[column]
         if not (kind.is_numeric() or kind.is_boolean() or kind.is_string()):

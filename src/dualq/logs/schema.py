@@ -8,7 +8,7 @@
     bins                {column: number of quantile bins, or their edges}
 
 What is not given is looked for among common names, and what was found is kept in `guessed`, so that it can be printed.
-A column may be given as False: it is then not looked for.
+A column may be given as False: it is then not looked for. A guessed episode that every row has its own of is not taken.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dualq.errors import LogError
@@ -99,6 +99,12 @@ def schema_of(name: str, columns: Sequence[str], given: Mapping[str, Any], kept:
     one = {part: found[part][0] if found[part] else None for part in ("reward", "time", "terminal", "truncated")}
     several = {part: found[part] for part in ("state", "action", "next_state", "episode")}
     return Schema(**several, **one, costs=costs, guessed=guessed)  # pyright: ignore[reportArgumentType]
+
+
+def without_guess(schema: Schema, part: str) -> Schema:
+    """The schema without a part that was guessed wrongly."""
+    left = {other: names for other, names in schema.guessed.items() if other != part}
+    return replace(schema, **{part: ()}, guessed=left)
 
 
 def as_names(part: str, wanted: Any) -> tuple[str, ...]:
@@ -205,10 +211,13 @@ class Bins:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """One label for each interval, in their order."""
-        words = [f"{edge:.10g}" for edge in self.edges]
+        """One label for each interval, in their order; with as many digits as tell the edges apart."""
+        words = next(words for digits in (10, 12, 14, 17) if len(set(words := self._words(digits))) == len(words))
         between = [f"[{low}, {high})" for low, high in itertools.pairwise(words)]
         return (f"< {words[0]}", *between, f">= {words[-1]}")
+
+    def _words(self, digits: int) -> list[str]:
+        return [f"{edge:.{digits}g}" for edge in self.edges]
 
     @property
     def remark(self) -> str | None:

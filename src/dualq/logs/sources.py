@@ -1,7 +1,7 @@
 """Sources: a log wherever it lies, as an Ibis table.
 
     path.csv, .csv.gz, .tsv       read by DuckDB; the delimiter is read off the first line
-    path.parquet, a folder, a glob, .arrow, .feather
+    path.parquet, a folder, a glob, .arrow, .feather, Arrow streams too
     path.duckdb, path.sqlite, .db with ::table at the end (or table=...)
     postgres://...::table         counted by PostgreSQL itself (extra `postgres`)
     an Ibis table                 counted wherever it lies: Spark (extra `spark`), a warehouse
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dualq.errors import LogError
-from dualq.logs.text_files import Head, check_gzip, head_of, rejected_lines
+from dualq.logs.text_files import Head, check_gzip, head_of, last_byte, rejected_lines
 
 if TYPE_CHECKING:
     import ibis
@@ -43,7 +43,9 @@ READERS = {
     ".arrow": "arrow",
     ".feather": "arrow",
     ".ipc": "arrow",
+    ".arrows": "arrow",
 }
+ARROW_STREAM = b"\xff\xff\xff\xff"  # how a file begins that holds Arrow's stream and not its file format
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class Source:
     kept: Mapping[str, Any] = field(default_factory=dict)  # what dualq wrote beside the columns
     twice: frozenset[str] = frozenset()  # names that several columns of a text file have, whatever their case
     remarks: tuple[str, ...] = ()  # how the file was understood, where that is not plain
+    mixed: Mapping[str, str] = field(default_factory=dict)  # {column of values of several types, as text here: which}
 
     @property
     def ordered(self) -> bool:
@@ -75,7 +78,7 @@ def open_source(source: Any, table: str | None = None, delimiter: str | None = N
     if isinstance(source, str | os.PathLike):
         return _open_path(os.fspath(source), table, delimiter)
     if isinstance(source, Mapping):
-        return _frame(_of_arrays(source), "arrays")
+        return _of_arrays(source)
     module = type(source).__module__.split(".")[0]
     opener = _FRAMES.get(module)
     if opener is not None:
@@ -164,7 +167,7 @@ def _kind(file: str) -> str:
         return "sqlite"
     if start[8:12] == b"DUCK":
         return "duckdb"
-    if start.startswith(b"ARROW1"):
+    if start.startswith((b"ARROW1", ARROW_STREAM)):
         return "arrow"
     known = ", ".join((*READERS, *DATABASES))
     raise LogError(f"{file}: cannot tell what kind of file this is; known are {known}, .csv.gz")
@@ -255,14 +258,19 @@ def _kept(schema: pa.Schema) -> dict[str, Any]:
 def _csv(
     files: list[str], name: str, table: str | None, delimiter: str | None, text: frozenset[str] = frozenset()
 ) -> Source:
+    remarks = []
     heads: list[Head] = []
     for file in files:
         with reading(_short(file)):
             check_gzip(file)
+            if last_byte(file) not in (b"\n", b"\r"):
+                remarks.append(f"{_short(file)}: the last line has no end; the file may be cut off")
             heads.append(head_of(file, delimiter))
     if len({head.mark for head in heads}) > 1:
         raise LogError(f"{name}: the files have different delimiters; write them alike, or give delimiter=...")
     mark, decimal = heads[0].mark, "," if any(head.decimal_comma for head in heads) else "."
+    if decimal == ",":
+        remarks.append("numbers are read with decimal commas: 0,5 is a half")
 
     def read(con: Any, **more: Any) -> Any:
         # store_rejects: lines that are no rows are kept aside with their numbers, and not silently dropped.
@@ -291,7 +299,7 @@ def _csv(
         as_text=lambda columns: _csv(files, name, table, delimiter, text | columns),
         rejects=lambda: rejected_lines(con),
         twice=frozenset(column for head in heads for column in head.twice),
-        remarks=("numbers are read with decimal commas: 0,5 is a half",) if decimal == "," else (),
+        remarks=tuple(remarks),
     )
 
 
@@ -327,12 +335,31 @@ def _loses(written: Any, columns: tuple[str, ...]) -> bool:
     return all(found[f"known{i}"] == found[f"whole{i}"] for i in places) and any(found[f"lost{i}"] for i in places)
 
 
+def _is_stream(file: str) -> bool:
+    with open(file, "rb") as stream:
+        return stream.read(4) == ARROW_STREAM
+
+
+def _streamed(files: list[str]) -> pa.Table:
+    """Arrow's streams as one table, which stays in the files."""
+    import pyarrow as pa
+
+    tables = []
+    for file in files:
+        with pa.memory_map(file) as stream, pa.ipc.open_stream(stream) as reader:
+            tables.append(reader.read_all())
+    return pa.concat_tables(tables)
+
+
 def _arrow(files: list[str], name: str, table: str | None, delimiter: str | None) -> Source:
     import pyarrow.dataset as ds
 
     with reading(name):
-        data = ds.dataset(files, format="ipc")
-        data.count_rows()
+        if all(map(_is_stream, files)):
+            data = _streamed(files)
+        else:
+            data = ds.dataset(files, format="ipc")
+            data.count_rows()
         con = connect()
         con.con.register("log", data)
         read = con.table("log")
@@ -427,7 +454,7 @@ _KINDS = {"parquet": _parquet, "csv": _csv, "arrow": _arrow, "duckdb": _duckdb, 
 # ---- frames
 
 
-def _frame(table: pa.Table, name: str) -> Source:
+def _frame(table: pa.Table, name: str, mixed: Mapping[str, str] | None = None) -> Source:
     table = _without_dictionaries(table)
     with reading(name):
         con = connect()
@@ -439,7 +466,7 @@ def _frame(table: pa.Table, name: str) -> Source:
         return rows.mutate(**{NUMBER: rows[NUMBER] - 1})
 
     kept = _kept(table.schema) if table.schema.metadata else {}
-    return Source(read, name, lambda: _frame(table, name), numbered, first=0, kept=kept)
+    return Source(read, name, lambda: _frame(table, name), numbered, first=0, kept=kept, mixed=mixed or {})
 
 
 def _without_dictionaries(table: pa.Table) -> pa.Table:
@@ -454,11 +481,11 @@ def _without_dictionaries(table: pa.Table) -> pa.Table:
     return table
 
 
-def _of_arrays(columns: Mapping[str, Any]) -> pa.Table:
+def _of_arrays(columns: Mapping[str, Any]) -> Source:
     import numpy as np
     import pyarrow as pa
 
-    made = {}
+    made, mixed = {}, {}
     for name, values in columns.items():
         array = values if isinstance(values, pa.Array | pa.ChunkedArray) else _listed(values)
         if isinstance(array, np.ndarray) and array.ndim != 1:
@@ -466,13 +493,22 @@ def _of_arrays(columns: Mapping[str, Any]) -> pa.Table:
             raise LogError(f"arrays: the column {name!r} has the shape {shape}; give one array of rows per column")
         try:
             made[str(name)] = pa.array(array) if not isinstance(array, pa.Array | pa.ChunkedArray) else array
-        except (pa.ArrowException, TypeError, ValueError) as error:
-            raise LogError(f"arrays: the column {name!r} has values of several types ({_first_line(error)})") from None
+        except (pa.ArrowException, TypeError, ValueError):
+            made[str(name)], mixed[str(name)] = _as_text(array)
     sizes = {name: len(column) for name, column in made.items()}
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
         raise LogError(f"arrays: the columns have different numbers of rows: {listed}")
-    return pa.table(made)
+    return _frame(pa.table(made), "arrays", mixed)
+
+
+def _as_text(values: Any) -> tuple[pa.Array, str]:
+    """Values of several types as text, and the types: numbers and an "n/a" become a column with one bad row."""
+    import pyarrow as pa
+
+    known = [None if value is None or value != value else value for value in values]
+    kinds = sorted({type(value).__name__ for value in known if value is not None})
+    return pa.array([None if value is None else str(value) for value in known], pa.string()), ", ".join(kinds)
 
 
 def _listed(values: Any) -> Any:
@@ -485,11 +521,21 @@ def _listed(values: Any) -> Any:
 def _of_pandas(frame: Any) -> Source:
     import pyarrow as pa
 
+    mixed = {}
+    for place, column in enumerate(frame.columns):
+        values = frame.iloc[:, place]
+        if values.dtype == object:
+            try:
+                pa.Array.from_pandas(values)
+            except (pa.ArrowException, TypeError, ValueError):
+                frame = frame.copy(deep=False) if not mixed else frame
+                text, mixed[str(column)] = _as_text(values.astype(object).where(values.notna(), None))
+                frame.isetitem(place, text.to_pandas())
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise LogError(f"the frame has a column with values of several types ({_first_line(error)})") from None
-    return _frame(table.replace_schema_metadata(), "pandas frame")
+        raise LogError(f"pandas frame: cannot be read ({_first_line(error)})") from None
+    return _frame(table.replace_schema_metadata(), "pandas frame", mixed)
 
 
 def _of_polars(frame: Any) -> Source:

@@ -32,9 +32,10 @@ from dualq.labels import Labels
 from dualq.logs.bad_rows import check_text, quarantine_of, set_aside, stop_at_the_first
 from dualq.logs.counts import Counts, digest
 from dualq.logs.coverage import Change, Coverage, coverage_of_table, markov_test_of_table
+from dualq.logs.parts import part_of
 from dualq.logs.places import MOST, Coder, too_many
 from dualq.logs.queries import LARGEST, Questions, check_types
-from dualq.logs.schema import ROW, Bins, Schema, checked_bins, near, schema_of
+from dualq.logs.schema import ROW, Bins, Schema, checked_bins, near, schema_of, without_guess
 from dualq.logs.sources import Source, batches, open_source, reading, with_whole_labels
 from dualq.logs.stream import TableStream
 from dualq.logs.times import text_time
@@ -47,6 +48,7 @@ Array = np.ndarray
 
 BATCH = 1 << 20  # groups fetched at a time
 CHECKED_ROWS = 10_000_000  # up to here a time that repeats is looked for even where nothing depends on it
+FIRST_LOOK = 10_000  # rows
 SHOW_AFTER = 2.0  # seconds without a word
 
 
@@ -70,6 +72,8 @@ def read_log(
     quarantine: str | os.PathLike | None = None,
     table: str | None = None,
     delimiter: str | None = None,
+    since: Any = None,
+    until: Any = None,
 ) -> TableLog:
     """Read a log: which columns of a table are the state, the action, the reward, and what followed.
 
@@ -85,6 +89,7 @@ def read_log(
                   them that the log never took: nothing is known of them, but "any policy" may take them
     skip_bad      set bad rows aside, in the file `quarantine`, rather than stop at the first
     delimiter     of a CSV file, if it is none of comma, tab, semicolon and bar
+    since, until  read the rows from this time on, and before that one: the part that holds, where the system changed
     """
     opened = open_source(source, table, delimiter)
     given = {
@@ -103,10 +108,17 @@ def read_log(
     _check_once(opened, itertools.chain(single, *listed))
     schema = schema_of(opened.name, opened.table.columns, given, opened.kept)
     _check_once(opened, schema.columns)
+    _check_alike(opened, schema)
+    if _guess_is_unique(opened, schema):
+        guess = schema.guessed["episode"][0]
+        opened = replace(opened, remarks=(*opened.remarks, f"{guess}: no two rows have the same, so it is no episode"))
+        schema = without_guess(schema, "episode")
     if schema.time == "row" and not opened.ordered:
         raise LogError(f"{opened.name}: the rows of this table have no order of their own; give a time column")
     opened = with_whole_labels(opened, _labels(schema, bins or {}))
     check_types(opened.name, opened.table, schema, bins or {}, skip_bad)
+    time_as = _time_as(opened, schema)
+    opened = part_of(opened, Questions(opened.table, schema, time_as=time_as), since, until)
     made = checked_bins(opened.name, bins, schema, lambda c, q: _quantiles(opened, c, q))
     if reward_range is None:
         reward_range = opened.kept.get("reward_range")
@@ -118,7 +130,7 @@ def read_log(
         _cost_ranges(opened, schema, cost_ranges),
         skip_bad,
         opened.ordered,
-        _time_as(opened, schema),
+        time_as,
     )
     declared = _listed_actions(schema, available or {})
     log = TableLog(opened, questions, quarantine_of(opened.name) if quarantine is None else Path(quarantine), declared)
@@ -132,6 +144,28 @@ def _check_once(opened: Source, columns: Iterable[Any]) -> None:
     for column in columns:
         if str(column).lower() in opened.twice:
             raise LogError(f"{opened.name}: several columns have the name {column!r}; give them different ones")
+
+
+def _check_alike(opened: Source, schema: Schema) -> None:
+    """A LogError where labels are of several types: as text, 3 and "3" would be one."""
+    parts = {part: getattr(schema, part) for part in ("state", "action", "next_state", "episode")}
+    for part, column in ((part, column) for part, columns in parts.items() for column in columns):
+        if column in opened.mixed:
+            kinds = f"holds values of several types ({opened.mixed[column]})"
+            raise LogError(f"{opened.name}: the {part} column {column!r} {kinds}; write them alike")
+
+
+def _guess_is_unique(opened: Source, schema: Schema) -> bool:
+    """Whether every row has its own value in the column that was taken for the episode, because of its name."""
+    if "episode" not in schema.guessed or schema.time is None:
+        return False
+    with reading(opened.name):
+        for table in (opened.table.limit(FIRST_LOOK), opened.table):  # the first rows say no at once, mostly
+            column: Any = table[schema.guessed["episode"][0]]
+            found = table.aggregate(known=column.count(), kinds=column.nunique()).to_pyarrow().to_pylist()[0]
+            if found["known"] < 2 or found["kinds"] < found["known"]:
+                return False
+    return True
 
 
 def _labels(schema: Schema, bins: Mapping[str, Any]) -> list[tuple[str, ...]]:
@@ -304,7 +338,9 @@ class TableLog:
     @cached_property
     def _starts(self) -> Array:
         if not self.has_episodes:
-            raise LogError(f"{self.opened.name}: the log does not say where episodes begin; give episode=..., time=...")
+            raise LogError(
+                f"{self.opened.name}: the log does not say where episodes begin; give episode=... and time=..."
+            )
         q = self.questions
         with progress(self, "looking for first states in"), reading(self.opened.name):
             found = q.first_states().to_pyarrow()
@@ -434,6 +470,9 @@ def _count(log: TableLog) -> _Counted:
     if counted.counts.total == 0:
         few = f"{count(counted.dropped, 'row')} without a successor, and no other"
         advice = "is every row an episode of its own? Check episode=... and time=..., or give next_state=..."
+        if "episode" in log.guessed:
+            taken = f"the column {log.schema.episode[0]!r} was taken for the episode, because of its name"
+            advice = f"{taken}: if it is none, say episode=False (--episode none); else give time=... or next_state=..."
         raise LogError(f"{name}: {few}; {advice}")
     return counted
 
@@ -477,7 +516,7 @@ def _some_bad(groups: pa.Table, extremes: pa.Table, q: Questions) -> bool:
             low, high = _seen(extremes, name, np.ones(extremes.num_rows, bool))
             if low < known[0] or high > known[1]:
                 return True
-    for column in ("t_known", *(f"{e}_known" for e in q.e)):
+    for column in ("t_known", "cut_known", *(f"{e}_known" for e in q.e)):
         if column in groups.column_names and (groups[column].to_numpy() != n).any():
             return True
     if "t_again" in groups.column_names and groups["t_again"].to_numpy().any():

@@ -82,6 +82,15 @@ def check_gzip(file: str) -> None:
         raise LogError(f"{os.path.basename(file)}: the file is cut off in the middle, or damaged ({error})") from None
 
 
+def last_byte(file: str) -> bytes:
+    """Of a file that is not packed; a packed one that is cut off does not come this far."""
+    if file.endswith((".gz", ".zst")):
+        return b"\n"
+    with open(file, "rb") as stream:
+        stream.seek(-1, os.SEEK_END)
+        return stream.read(1)
+
+
 def rejected_lines(con: Any) -> list[tuple[str, int, str, str]]:
     """(file, line, what is wrong, the line) of all that DuckDB kept aside."""
     query = (
