@@ -296,3 +296,13 @@ def test_episodes_among_each_other_are_the_same_in_arrays_and_in_a_table(clock):
     for what in ("behaviour", "dynamics", "rewards"):
         assert mine.drift[what].p_value == pytest.approx(theirs.drift[what].p_value, rel=1e-6)
     assert mine.drift_by == ("episode" if clock.startswith("steps") else "time")
+
+
+def test_it_is_said_where_no_clock_tells_early_from_late():
+    # Steps that begin anew, in episodes that are called by words: nobody knows which came first.
+    rows = {"episode": np.repeat(list("cab"), 2), "t": [0, 1] * 3, "state": [0, 1] * 3, "action": [0] * 6}
+    rows |= {"reward": [1.0] * 6, "next_state": [1, 0] * 3}
+    for episode, said in ((rows["episode"], True), (np.repeat([1, 2, 3], 2), False)):
+        coverage = dualq.read_log(rows | {"episode": episode}).coverage()
+        assert (coverage_module.UNCLOCKED in coverage.notes) is said
+        assert bool(coverage.drift) is not said

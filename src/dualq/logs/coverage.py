@@ -41,6 +41,7 @@ PERIODS = 4
 MOST_ROWS, MOST_CELLS = 20_000_000, 1_000_000  # beyond these the test of memory takes longer than all the rest
 ROWS = "the order of the rows"  # what periods are cut by where there is no other clock
 THIN = 10  # rows below which a pair is called thin
+UNCLOCKED = "whether the system changed was not tested: no column of numbers or dates tells early rows from late ones"
 FINER = 10  # parts of a period, by which the beginning and the end of a change are told
 MOST_FINE = 200_000  # counts; where there are more, whole periods must do
 
@@ -385,6 +386,7 @@ def coverage_of_table(log: Any, level: float = LEVEL, periods: int = PERIODS) ->
     by, memory, remarks = cut.by if cut is not None else None, None, log.remarks
     if log.has_order:
         memory = asked_of_memory(counts, lambda: markov_test_of_table(log, level))
+        remarks = remarks if cut is not None else (*remarks, UNCLOCKED)
     else:
         remarks = (
             *remarks,
