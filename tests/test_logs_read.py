@@ -303,7 +303,7 @@ def test_truncated_rows_have_no_successor_unless_a_column_says_so():
     assert (known.counts().total, known.dropped) == (4, 0)
 
 
-def test_bins_are_those_of_numpy():
+def test_bins_are_those_of_numpy(tmp_path):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=500), rng.normal(size=500)
     table = {"state": x, "action": np.zeros(500, int), "reward": np.ones(500), "next_state": y}
@@ -313,9 +313,10 @@ def test_bins_are_those_of_numpy():
     to = np.bincount(log.counts().s_next, log.counts().n)
     np.testing.assert_array_equal(to, np.bincount(np.digitize(y, [-1.0, 0.0, 1.5])))
     assert log.bins["state"].label(0.2) == "[0, 1.5)"
-    five = dualq.read_log(table, bins={"state": 5})
-    np.testing.assert_allclose(five.bins["state"].edges, np.quantile(x, [0.2, 0.4, 0.6, 0.8]), rtol=1e-9)
-    assert five.counts().visits.ravel().tolist() == [100] * 5
+    for source in (table, to_typed_sqlite(table, tmp_path)):
+        five = dualq.read_log(source, bins={"state": 5})
+        np.testing.assert_allclose(five.bins["state"].edges, np.quantile(x, [0.2, 0.4, 0.6, 0.8]), rtol=1e-9)
+        assert five.counts().visits.ravel().tolist() == [100] * 5
     assert Bins((1.0, 2.0)).label(2.0) == ">= 2"
 
 

@@ -291,9 +291,11 @@ def _words(what: str, outcome: Outcome, found: bool, period: tuple[str, str] | N
     when = _when(period, by) if period else ""
     if what == "behaviour":
         return f"actions were chosen otherwise {when} ({sure}); that is fine, the log still describes one system"
-    if what == "dynamics":
-        return f"the same action led elsewhere {when} ({sure}): the system changed; learn from the part that holds"
-    return f"the same step paid otherwise {when} ({sure}): rewards changed; learn from the part that holds"
+    seen, changed = {
+        "dynamics": ("the same action led elsewhere", "the system changed"),
+        "rewards": ("the same step paid otherwise", "rewards changed"),
+    }[what]
+    return f"{seen} {when} ({sure}): {changed}; learn from the part that holds (--since, --until)"
 
 
 def _when(period: tuple[str, str], by: str) -> str:

@@ -204,15 +204,33 @@ def _cost_ranges(opened: Source, schema: Schema, given: Mapping[str, Any] | None
 
 
 def _quantiles(opened: Source, column: str, levels: list[float]) -> list[float]:
+    from ibis.common.exceptions import OperationNotDefinedError
+
     with reading(opened.name):
         values: Any = opened.table[column].cast("float64")
         finite = opened.table.filter(values.abs() <= LARGEST)  # pyright: ignore[reportArgumentType]
         values = finite[column].cast("float64")
-        found = finite.aggregate(**{f"q{i}": values.quantile(q) for i, q in enumerate(levels)}).to_pyarrow()
-    edges = list(found.to_pylist()[0].values())
+        asked = finite.aggregate(**{f"q{i}": values.quantile(q) for i, q in enumerate(levels)})
+        try:
+            edges: list[Any] = list(asked.to_pyarrow().to_pylist()[0].values())
+        except OperationNotDefinedError:  # SQLite
+            edges = _ranked(finite.select(value=values), levels)
     if any(edge is None for edge in edges):
         raise LogError(f"{opened.name}: the column {column!r} has no numbers to put into bins")
     return [float(edge) for edge in edges]
+
+
+def _ranked(table: Any, levels: list[float]) -> list[Any]:
+    """Quantiles of the column `value`, where the engine has no word for them: between the two nearest rows by rank."""
+    import ibis
+
+    places = np.array(levels) * (int(table.count().to_pyarrow().as_py()) - 1)
+    near = sorted({int(place) for place in (*np.floor(places), *np.ceil(places))})
+    ranked = table.mutate(rank=ibis.row_number().over(order_by=table.value))
+    found = ranked.filter(ranked["rank"].isin(near)).order_by("rank").to_pyarrow()
+    if len(found) == 0:
+        return [None] * len(levels)
+    return np.interp(places, found["rank"].to_numpy(), found["value"].to_numpy()).tolist()
 
 
 @dataclass(frozen=True, eq=False)
