@@ -28,7 +28,7 @@ from dualq.mdp import MDP
 from dualq.policy import Policy
 from dualq.proof.evidence import Evidence, evidence_of
 from dualq.proof.noise import noise_of
-from dualq.proof.successors import balls_of, largest_gap, sup_over_ball
+from dualq.proof.successors import balls_of, largest_gap, sup_over_ball, undominated
 
 Array = np.ndarray
 
@@ -84,7 +84,8 @@ def floor_of(model: Model, V: Array, worst: float, allowed: Array, policy: Array
     top, largest = np.empty(c.size, np.int64), np.empty(c.size)
 
     def backed_up(V: Array, wanted: Array) -> Array:
-        largest_gap(model.visits, V, references, ev.possible, wanted, top, largest)
+        places = undominated(V, references, ev.possible)
+        largest_gap(model.visits, V, references, places, wanted, top, largest)
         return c - alpha * sup_over_ball(
             ev.indptr, ev.columns, model.around, model.eps, anchor, V, wanted, largest, weights, rest
         )
