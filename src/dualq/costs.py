@@ -333,9 +333,8 @@ class Proven:
         ev, wanted = model.evidence, self.supported.ravel()
         V = np.append(V, 0.0)
         weights, rest = np.empty(ev.columns.size), np.empty(wanted.size)
-        top, largest = np.empty(wanted.size, np.int64), np.empty(wanted.size)
-        places = undominated(V, model.references, ev.possible)
-        largest_gap(model.visits, V, model.references, places, wanted, top, largest)
+        share = model.visits / np.maximum(model.n, 1.0)
+        _, largest = largest_gap(share, V, model.references, undominated(V, model.references, ev.possible))
         sup = sup_over_ball(
             ev.indptr, ev.columns, model.around, model.eps, model.anchor, V, wanted, largest, weights, rest
         )

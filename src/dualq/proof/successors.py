@@ -65,21 +65,17 @@ def undominated(V: Array, references: Array, possible: Array) -> Array:
     return np.flatnonzero(possible)[np.sort(found)]
 
 
-@kernel
-def largest_gap(n, V, references, places, wanted, top, most):
-    """max of f^ - V over the places, per pair, and where it is; n (blocks, pairs)."""
-    for i in range(top.size):
-        top[i], most[i] = 0, 0.0
-        total = n[:, i].sum()
-        if not wanted[i] or total == 0.0:
-            continue
-        most[i] = -np.inf
-        for s in places:
-            d = -V[s]
-            for e in range(n.shape[0]):
-                d += n[e, i] / total * references[e, s]
-            if d > most[i]:
-                top[i], most[i] = s, d
+def largest_gap(share: Array, V: Array, references: Array, places: Array) -> tuple[Array, Array]:
+    """(pairs,) the place where f^ - V is largest, and how large; share n_e / n of the pair's rows, (blocks, pairs)."""
+    top, most = np.full(share.shape[1], places[0]), np.full(share.shape[1], -np.inf)
+    for s in places:
+        gap = np.full(share.shape[1], -V[s])
+        for part, f in zip(share, references[:, s], strict=True):
+            if f != 0.0:
+                gap += part * f
+        larger = gap > most
+        top[larger], most[larger] = s, gap[larger]
+    return top, most
 
 
 @kernel
