@@ -38,6 +38,7 @@ LEVEL = 0.01
 PERIODS = 4
 MOST_ROWS, MOST_CELLS = 20_000_000, 1_000_000  # beyond these the test of memory takes longer than all the rest
 THIN = 10  # rows below which a pair is called thin
+MANY = 1000  # different numbers in a column of the state, from which bins are advised where most pairs are thin
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ class Coverage:
         found = [change.words for change in self.drift.values() if change.found and change.what != "behaviour"]
         if self.memory is not None and self.memory.found and not self._changed:
             found.append(f"{self.memory.words}: the state misses something")
-        return [*found, *([self._scattered] if self.scattered > 0.5 else [])]
+        return [*found, *([self._scattered] if self.scattered > 0.5 else self._crowded)]
 
     @property
     def _changed(self) -> bool:
@@ -157,6 +158,22 @@ class Coverage:
             f"{alone:,} of {states} occur in one row only, so little can be learned: cut the numbers of the state into "
             f"bins (--bins {names[0]}=10){fewer}"
         )
+
+    @property
+    def _crowded(self) -> list[str]:
+        """Bins, for the column of the state with the most numbers, where there are many and most pairs are thin."""
+        pairs = int(self.supported.sum())
+        if isinstance(self.states.values, range) or len(self.states) < MANY or self.thin <= 0.5 * pairs:
+            return []
+        labels = [label if isinstance(label, tuple) else (label,) for label in self.states.values]
+        numbers = [
+            {x for x in column if isinstance(x, int | float) and not isinstance(x, bool)}
+            for column in zip(*labels, strict=True)
+        ]
+        most, name = max((len(found), name) for found, name in zip(numbers, self.states.names, strict=True))
+        few_rows = f"{self.thin:,} of {pairs:,} logged pairs have under {THIN} rows"
+        advice = f"{name} has {most:,} different numbers; cut them into bins (--bins {name}=8)"
+        return [f"{few_rows}, so little can be promised: {advice}"] if most >= MANY else []
 
     @property
     def notes(self) -> list[str]:
