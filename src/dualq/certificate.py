@@ -279,9 +279,12 @@ def _proven_says_something(blocks: list[Counts], merged: Counts, ask: Question) 
     low, high = ask.value_range
     best = _best_plug_in(merged, ask)
     f = plug_in_value(models["optimal"], ask.policy, float(ask.start @ best[:-1]))
-    upper = -floor_of(models["optimal"], -best, -high, _supported(merged, ask), None, -1.0).value
+    ceiling = floor_of(models["optimal"], -best, -high, _supported(merged, ask), None, -1.0)
+    upper = -float(ask.start @ ceiling.value)
+    if not _informative(float(ask.start @ f[:-1]), upper, ask.value_range):
+        return False  # the estimate itself is too far below, and a floor is lower still
     floors = (floor_of(m, f, low, ask.allowed, ask.policy, 1.0).value for m in models.values())
-    return any(_informative(float(ask.start @ lower), float(ask.start @ upper), ask.value_range) for lower in floors)
+    return any(_informative(float(ask.start @ lower), upper, ask.value_range) for lower in floors)
 
 
 def _best_plug_in(merged: Counts, ask: Question) -> Array:

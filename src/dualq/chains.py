@@ -35,12 +35,23 @@ def solve_chain(P: sp.csr_array, discount: float, b: Array, transpose: bool = Fa
         P = sp.csr_array(P.T)
     if b.size <= SMALL:
         return solve_dense(P.toarray(), discount, b)
-    order = reverse_cuthill_mckee(sp.csr_array(P + P.T), symmetric_mode=True)
+    return solve_ordered(P, discount, b, good_order(P), np.zeros(b.size))
+
+
+def good_order(P: sp.csr_array) -> Array:
+    """An order of the states in which P is narrow, if there is one; good for chains with about the same transitions."""
+    return reverse_cuthill_mckee(sp.csr_array(P + P.T), symmetric_mode=True)
+
+
+def solve_ordered(
+    P: sp.csr_array, discount: float, b: Array, order: Array, start: Array, tolerance: float = 0.0
+) -> Array:
+    """Solve x = b + alpha P x from a start, states in an order; to rounding, or till x changes by a tolerance only."""
     P = sp.csr_array(P[order][:, order])
     indptr = unsigned(P.indptr)
     system = Ordered(indptr[:-1], indptr[1:], unsigned(P.indices), P.data, discount)
     x = np.empty(b.size)
-    x[order] = system.solve(b[order], np.zeros(b.size))
+    x[order] = system.solve(b[order], start[order], tolerance)
     return x
 
 

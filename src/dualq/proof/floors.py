@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from dualq.chains import solve_chain
+from dualq.chains import good_order, solve_chain, solve_ordered
 from dualq.exact import solve
 from dualq.logs.counts import Counts
 from dualq.mdp import MDP
@@ -89,7 +89,7 @@ def floor_of(model: Model, V: Array, worst: float, allowed: Array, policy: Array
         sup = sup_over_ball(ev.indptr, ev.columns, model.around, model.eps, anchor, V, wanted, largest, weights, rest)
         return c - alpha * sup, top
 
-    lost = ~(backed_up(V, wanted)[0] >= worst)
+    lost, order = ~(backed_up(V, wanted)[0] >= worst), None
     for outer in range(ROUNDS + 1):
         for _ in range(ROUNDS):
             q, top = backed_up(V, wanted & ~lost)
@@ -101,7 +101,12 @@ def floor_of(model: Model, V: Array, worst: float, allowed: Array, policy: Array
             paid = ev.per_pair(weights * anchor) + rest * (share * references[:, top]).sum(axis=0)
             gain = np.where(lost, worst, c - alpha * paid)
             gain = np.where(choice > 0.0, choice * np.where(choice.ravel() > 0.0, gain, 0.0).reshape(S, A), 0.0)
-            V = np.append(solved_chain(chain, alpha, gain.sum(axis=1)), 0.0)
+            if S <= DENSE:
+                V = np.append(solved_chain(chain, alpha, gain.sum(axis=1)), 0.0)
+                continue
+            order = good_order(chain) if order is None else order
+            near = 1e-3 * PRECISION * (1.0 - alpha) * (np.abs(V).max() + abs(worst))
+            V = np.append(solve_ordered(chain, alpha, gain.sum(axis=1), order, V[:S], near), 0.0)
         q, _ = backed_up(V, wanted)
         give_up = ~(q >= worst)
         if (give_up == lost)[wanted].all() or outer == ROUNDS:
