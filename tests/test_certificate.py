@@ -16,7 +16,7 @@ from dualq.logs.counts import Counts
 from dualq.proof.evidence import Evidence
 from dualq.proof.floors import models_of
 from dualq.proof.noise import boundary
-from dualq.proof.successors import divergence, sup_over_ball
+from dualq.proof.successors import divergence, largest_gap, sup_over_ball, undominated
 
 CONFIDENCE = 0.95
 
@@ -131,6 +131,39 @@ def test_supremum_over_the_ball_against_a_general_solver(seed):
     attained = weights @ d[:3] + rest[0] * d.max()
     assert weights.sum() + rest[0] == pytest.approx(1.0)
     assert attained == pytest.approx(most[0], abs=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_largest_gap_is_found_among_few_places(seed):
+    rng = np.random.default_rng(seed)
+    V = rng.standard_normal(301)
+    references = np.vstack([np.zeros((2, 301)), V + 0.3 * rng.standard_normal((seed % 4, 301))])
+    n = rng.integers(0, 9, (len(references), 50)).astype(float)
+    n[:, 7] = 0.0
+    possible = rng.random(301) < 0.8
+    places = undominated(V, references, possible)
+    assert places.size < 150
+    share = n / np.maximum(n.sum(axis=0), 1.0)
+    top, most = largest_gap(share, V, references, places)
+    gaps = np.where(possible, share.T @ references - V, -np.inf)
+    np.testing.assert_allclose(most, gaps.max(axis=1), rtol=1e-12)
+    np.testing.assert_array_equal(top, gaps.argmax(axis=1))
+
+
+@pytest.mark.parametrize("eps", [1e-6, 0.01, 0.5, 3.0])
+def test_the_worst_successors_attain_the_bound_to_rounding(eps):
+    rng = np.random.default_rng(5)
+    p, d = rng.dirichlet(np.ones(6), 40), rng.standard_normal((40, 6))
+    weights, rest = np.empty(240), np.empty(40)
+    largest = d.max(axis=1) + rng.choice([0.0, 0.5], 40)  # somewhere else it may be worse still
+    most = sup_over_ball(
+        np.arange(0, 241, 6), np.arange(240), p.ravel(), np.full(40, eps), d.ravel(), np.zeros(240), np.ones(40, bool),
+        largest, weights, rest,
+    )  # fmt: skip
+    q = weights.reshape(40, 6)
+    np.testing.assert_allclose((q * d).sum(axis=1) + rest * largest, most, rtol=0.0, atol=1e-9)
+    used = (p * np.log(p / q)).sum(axis=1)
+    np.testing.assert_allclose(used, eps, rtol=1e-5, atol=1e-10)  # the adversary spends all that is allowed
 
 
 # ---- floor and ceiling against models that the data allow

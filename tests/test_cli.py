@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from typer.testing import CliRunner
 
 import dualq
 from dualq import cli, shipped
+from dualq.cli import shared
 from dualq.models import read_model, write_model
 from dualq.solution import load_solution
 
@@ -446,6 +448,23 @@ def test_help_names_every_command_and_no_arguments_mean_help(capsys):
     assert "..." not in "".join(commands)  # no short help is cut
     assert cli.run([]) == 0
     assert capsys.readouterr().out == help_text
+
+
+def test_stages_that_last_are_named_where_there_is_no_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(shared, "SHOW_AFTER", 0.0)
+    printed = threading.Event()
+    monkeypatch.setattr(shared, "print", lambda *a, **k: (print(*a, **k), printed.set()), raising=False)
+    with shared.stages("Reading") as begin:
+        assert printed.wait(60.0)
+        printed.clear()
+        monkeypatch.setattr(shared, "SHOW_AFTER", 3600.0)
+        begin("Counting")  # this one is short
+        monkeypatch.setattr(shared, "SHOW_AFTER", 0.0)
+        begin("Proving")
+        assert printed.wait(60.0)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "dualq: Reading ...\ndualq: Proving ...\n"
 
 
 # ---- real processes

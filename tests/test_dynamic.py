@@ -11,12 +11,18 @@ from strategies import mdps
 
 from dualq import MDP, problems, solve
 from dualq.algorithms import dynamic
-from dualq.algorithms.dynamic import krylov_policy_iteration, modified_policy_iteration, solve_dynamic
+from dualq.algorithms.dynamic import (
+    krylov_policy_iteration,
+    modified_policy_iteration,
+    policy_iteration,
+    solve_dynamic,
+)
 
 METHODS = [modified_policy_iteration, krylov_policy_iteration, solve_dynamic]
+EVERY = [*METHODS, policy_iteration]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", EVERY)
 @given(mdp=mdps())
 @settings(max_examples=150, deadline=None, derandomize=True)
 def test_value_is_within_its_bound_of_the_best_of_all_policies(method, mdp):
@@ -27,7 +33,7 @@ def test_value_is_within_its_bound_of_the_best_of_all_policies(method, mdp):
     assert np.abs(result.V - truth).max() <= result.error_bound + 1e-12 * scale  # the dense solves' own rounding
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", METHODS)  # policy iteration ends nearer than the truth that is compared with here
 @pytest.mark.parametrize("tolerance", [10.0, 1e-1, 1e-4])
 def test_bound_holds_when_the_tolerance_is_loose(method, tolerance):
     mdp = problems.garnet(200, 4, 3, discount=0.99, seed=3).mdp
@@ -42,7 +48,7 @@ def quantecon_value(mdp, method):
     return model.solve(method=method, epsilon=1e-9, max_iter=100_000).v
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", EVERY)
 @pytest.mark.parametrize(
     ("simulator", "peer"),
     [
@@ -70,7 +76,7 @@ def test_bound_at_discounts_near_one_against_a_closed_form_in_extended_precision
     alpha = np.longdouble(discount)
     powers = alpha ** np.arange(S, dtype=np.longdouble)
     truth = np.array([(powers * np.roll(r, -s).astype(np.longdouble)).sum() for s in range(S)]) / (1 - alpha**S)
-    for method in METHODS:
+    for method in EVERY:
         result = method(MDP(P, r[:, None], discount), 1e-6)
         assert np.abs(result.V - truth).max() <= result.error_bound
         # A ring never mixes: sweeps alone get nowhere in double precision, and must say so.
@@ -82,12 +88,13 @@ def test_ties_do_not_keep_it_from_ending():
     base = problems.garnet(60, 2, 3, discount=0.95, seed=1).mdp
     P = np.repeat(base.transitions.toarray().reshape(60, 2, 60), 2, axis=1)
     mdp = MDP(P, np.repeat(base.rewards, 2, axis=1), 0.95)
-    for method in METHODS:
+    for method in EVERY:
         np.testing.assert_allclose(method(mdp, 1e-8).V, solve_dynamic(base, 1e-8).V, atol=2e-8)
 
 
 def test_slow_mixing_is_recognised_and_fast_mixing_is_not_mistaken_for_it():
     assert solve_dynamic(problems.maze(40, discount=0.9999).mdp, 1e-6).method == "Krylov policy iteration"
+    assert solve_dynamic(problems.inventory(capacity=4, lot=2).mdp, 1e-6).method == "policy iteration"
     for seed in range(5):
         garnet = problems.garnet(500, 5, 8, discount=0.9999, seed=seed).mdp
         assert solve_dynamic(garnet, 1e-6).method == "modified policy iteration"
@@ -117,7 +124,7 @@ def test_states_that_reach_no_reward_and_separate_classes():
     alpha = 0.999
     truth = np.array([alpha, 1.0, 5.0, 5.0 * alpha, 0.0, 0.0]) / (1 - alpha**2)
     truth[4:] = [0.0, -1.0]
-    for method in METHODS:
+    for method in EVERY:
         np.testing.assert_allclose(method(MDP(P, r, alpha), 1e-7).V, truth, atol=1e-7)
 
 
@@ -139,7 +146,7 @@ def exact_value(mdp, policy):
     return [row[-1] for row in rows]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", EVERY)
 @pytest.mark.parametrize("discount", [0.3, 0.9, 0.9999, 0.9999999])
 def test_the_proof_holds_to_the_last_digit(method, discount):
     """Rows of eighths sum to one exactly; as far as double precision goes, no slack is given."""
@@ -156,7 +163,7 @@ def test_the_proof_holds_to_the_last_digit(method, discount):
         assert result.error_bound <= 1e-12 * max(abs(float(t)) for t in truth) / (1.0 - discount)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", EVERY)
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 6])
 def test_a_bound_at_the_limit_of_iterations_is_still_a_bound(method, limit, monkeypatch):
     monkeypatch.setattr(dynamic, "MAX_ITERATIONS", limit)

@@ -51,6 +51,12 @@ def test_without_pessimism_it_is_the_exact_solution_of_the_empirical_model(two):
     assert fit.careful.claimed == pytest.approx(float(fit.start @ exact.V), abs=1e-6)
 
 
+def test_the_stages_are_named_as_they_begin():
+    named = []
+    tiny(progress=named.append)
+    assert [name.split()[0] for name in named] == ["Counting", "Learning", "Proving"]
+
+
 def test_by_hand():
     # Going for ever pays 1, 2, 1, 2, ...: V(left) = (1 + .5 * 2) / (1 - .25) = 8/3, V(right) = (2 + .5) / .75 = 10/3.
     fit = tiny(pessimism=0.0)

@@ -194,6 +194,19 @@ def test_states_that_occur_once_ask_for_bins():
     assert dualq.read_log(rows, bins={"state": 5}).coverage().warnings == []
 
 
+def test_many_numbers_in_thin_pairs_are_advised_into_bins():
+    rng = np.random.default_rng(0)
+    level, act = rng.integers(0, 1200, 9000) / 100.0, rng.integers(0, 3, 9000)
+    rows = {"side": rng.choice(["left", "right"], 9000), "level": level, "act": act, "reward": level * act}
+    read = {"state": ["side", "level"], "action": "act", "time": "row"}
+    (warning,) = dualq.read_log(rows, **read).coverage().warnings
+    assert "logged pairs have under 10 rows" in warning
+    assert f"level has {np.unique(level).size:,} different numbers; cut them into bins (--bins level=8)" in warning
+    assert dualq.read_log(rows, bins={"level": 8}, **read).coverage().warnings == []
+    words = rows | {"level": [f"w{x}" for x in level]}  # no numbers: nothing to cut
+    assert dualq.read_log(words, **read).coverage().warnings == []
+
+
 def test_a_probability_is_never_zero():
     s = np.tile([0, 0, 1, 1], 1000)
     words = dualq.Log(s[:-1], np.zeros(3999, int), np.zeros(3999), s[1:], 2, 1).markov_test().words

@@ -54,6 +54,18 @@ def test_both_ways_to_solve_a_chain_agree_with_scipy(chain, bandwidth, transpose
     np.testing.assert_allclose(x, sp.linalg.spsolve(sp.csc_array(A), b), rtol=1e-9)
 
 
+@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("discount", [0.0, 0.9, 0.99999, 1.0 - 1e-9])
+def test_few_states_are_solved_as_exactly_as_many(discount, transpose, monkeypatch):
+    P, _ = problems.garnet(40, 3, 5, seed=0).behaviour.chain(problems.garnet(40, 3, 5, seed=0).mdp)
+    b = np.random.default_rng(0).random(40)
+    dense = chains.solve_chain(P, discount, b, transpose)
+    monkeypatch.setattr(chains, "SMALL", 0)
+    # rows of P add up to one, which is known; columns do not, and the system is as ill-conditioned as it looks
+    rtol = 1e-14 / (1.0 - discount) if transpose else 1e-13 / (1.0 - discount) ** 0.5
+    np.testing.assert_allclose(dense, chains.solve_chain(P, discount, b, transpose), rtol=max(rtol, 1e-13))
+
+
 def test_a_stalled_iteration_falls_back_to_the_direct_solver(monkeypatch):
     P, _ = problems.maze(12).behaviour.chain(problems.maze(12).mdp)
     b = np.random.default_rng(0).random(P.shape[0])

@@ -14,6 +14,7 @@ Pairs that were never logged are worth the end of the value range. The policy ma
 from __future__ import annotations
 
 import dataclasses
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -42,6 +43,7 @@ from dualq.proof.floors import (
 Array = np.ndarray
 
 FIRST_ROWS = 100  # asked for where there are hardly any
+FACTORS = [4**k for k in range(1, 9)]  # times the rows, tried when it is asked how many would do
 RESAMPLES = 200  # of the bootstrap
 INFORMATIVE = 0.5  # of the value range: floor and ceiling further apart than this say too little to act on
 
@@ -106,12 +108,16 @@ class Certificate:
         True where no policy that keeps to logged pairs can be better by more than half of the value range. Pairs that
         were never logged do not count: no number of rows like these would tell anything of them.
         """
-        low, high = self.value_range
-        return bool(self.upper_supported - self.lower <= INFORMATIVE * (high - low))
+        return _informative(self.lower, self.upper_supported, self.value_range)
 
     def wanted(self, most: int = 10) -> list[Wanted]:
         """The pairs where more data would raise the floor most."""
         return list(self._pairs[:most])
+
+
+def _informative(lower: float, upper_supported: float, value_range: tuple[float, float]) -> bool:
+    low, high = value_range
+    return bool(upper_supported - lower <= INFORMATIVE * (high - low))
 
 
 def certificate_of(
@@ -182,14 +188,16 @@ def cost_bounds(
 
 
 def _rows_needed(found: Certificate, blocks: Sequence[Counts], ask: Question) -> int | None:
-    """An estimate: the least of 4, 16, 64, ... times the same rows that would say something."""
+    """An estimate: the least of 4, 16, 64, ... times the same rows that would say something; more say more."""
     if found.informative:
         return found.rows
-    for factor in 4 ** np.arange(1, 9):
-        scaled = [scaled_counts(block, int(factor)) for block in blocks]
-        if METHODS[found.method](scaled, merged_counts(scaled), ask).informative:
-            return int(factor) * found.rows
-    return None
+
+    def enough(factor: int) -> bool:
+        scaled = [scaled_counts(block, factor) for block in blocks]
+        return SAY_SOMETHING[found.method](scaled, merged_counts(scaled), ask)
+
+    first = bisect_left(FACTORS, True, key=enough)
+    return FACTORS[first] * found.rows if first < len(FACTORS) else None
 
 
 class Question(NamedTuple):
@@ -235,17 +243,14 @@ def proven(blocks: list[Counts], merged: Counts, ask: Question) -> Certificate:
     low, high = ask.value_range
     eta = ask.start
     logged = logged_policy(merged, plug_in(merged, ask.alpha))[: len(merged.states)]
-    supported = merged.visits > 0
-    supported = np.where(supported.any(axis=1, keepdims=True), supported, ask.allowed)
-
-    best = np.append(solve(plug_in(merged, ask.alpha)).V[: len(merged.states)], 0.0)
+    best = _best_plug_in(merged, ask)
     unknown = float(eta @ best[:-1])
     f, usual = (plug_in_value(model, policy, unknown) for policy in (ask.policy, logged))
     floor = max(
         (floor_of(m, f, low, ask.allowed, ask.policy, 1.0) for m in models.values()), key=lambda b: float(eta @ b.value)
     )
     ceiling = floor_of(model, -best, -high, ask.allowed, None, -1.0)
-    ceiling_supported = floor_of(model, -best, -high, supported, None, -1.0)
+    ceiling_supported = floor_of(model, -best, -high, _supported(merged, ask), None, -1.0)
     # Whichever reference is the better one: all of them hold together.
     behaviour_low = np.max([floor_of(m, usual, low, ask.allowed, logged, 1.0).value for m in models.values()], axis=0)
     behaviour_high = np.min(
@@ -269,6 +274,31 @@ def proven(blocks: list[Counts], merged: Counts, ask: Question) -> Certificate:
         assumptions=assumptions_of(merged, ask),
         _pairs=_wanted(merged, _costs(model, eta, unknown, floor, 1.0)[0]),
     )
+
+
+def _proven_says_something(blocks: list[Counts], merged: Counts, ask: Question) -> bool:
+    """Whether `proven` would be informative, from no more bounds than that takes."""
+    models = models_of(blocks, merged, ask.alpha, 1.0 - ask.confidence)
+    low, high = ask.value_range
+    best = _best_plug_in(merged, ask)
+    f = plug_in_value(models["optimal"], ask.policy, float(ask.start @ best[:-1]))
+    ceiling = floor_of(models["optimal"], -best, -high, _supported(merged, ask), None, -1.0)
+    upper = -float(ask.start @ ceiling.value)
+    if not _informative(float(ask.start @ f[:-1]), upper, ask.value_range):
+        return False  # the estimate itself is too far below, and a floor is lower still
+    floors = (floor_of(m, f, low, ask.allowed, ask.policy, 1.0).value for m in models.values())
+    return any(_informative(float(ask.start @ lower), upper, ask.value_range) for lower in floors)
+
+
+def _best_plug_in(merged: Counts, ask: Question) -> Array:
+    """(S + 1,) the best values in the empirical model."""
+    return np.append(solve(plug_in(merged, ask.alpha)).V[: len(merged.states)], 0.0)
+
+
+def _supported(merged: Counts, ask: Question) -> Array:
+    """(S, A) the logged pairs; in states where nothing was logged, any action."""
+    logged = merged.visits > 0
+    return np.where(logged.any(axis=1, keepdims=True), logged, ask.allowed)
 
 
 def _costs(model: Model, eta: Array, unknown: float, bound: Bound, sign: float) -> tuple[Array, Array]:
@@ -420,7 +450,12 @@ def _best_value(model: Model, allowed: Array, unknown: float) -> Array:
     return V[:-1]
 
 
+def _bootstrap_says_something(blocks: list[Counts], merged: Counts, ask: Question) -> bool:
+    return _bootstrap(blocks, merged, ask).informative
+
+
 METHODS = {"proven": proven, "bootstrap": _bootstrap}
+SAY_SOMETHING = {"proven": _proven_says_something, "bootstrap": _bootstrap_says_something}
 
 
 # ---- checks at the border

@@ -7,7 +7,8 @@ pivoting is stable and Gauss-Seidel converges; what differs between models is ho
 Method    states stand in a good order (reverse Cuthill-McKee here; a caller may know a better one);
           where that makes the matrix narrow (queues, chains), elimination within the band: O(n) and exact;
           else BiCGSTAB on the Gauss-Seidel sweep: each product costs one pass over the rows;
-          where that stalls, SciPy's sparse LU.
+          where that stalls, SciPy's sparse LU;
+          few states: a dense inverse, which takes no longer and has nothing to compile.
 Stops     each answer is refined until the residual b + alpha P x - x is below the tolerance, or at rounding.
 """
 
@@ -23,6 +24,7 @@ from dualq.kernels import kernel, unsigned
 Array = np.ndarray
 
 NARROW = 8  # half bandwidth up to which elimination within the band is tried first
+SMALL = 64  # states up to which systems are dense
 REFINEMENTS = 8
 SWEEPS = 400  # Gauss-Seidel sweeps that BiCGSTAB may spend on one correction
 
@@ -31,13 +33,46 @@ def solve_chain(P: sp.csr_array, discount: float, b: Array, transpose: bool = Fa
     """Solve x = b + alpha P x (with P' if transpose) to rounding."""
     if transpose:
         P = sp.csr_array(P.T)
-    order = reverse_cuthill_mckee(sp.csr_array(P + P.T), symmetric_mode=True)
+    if b.size <= SMALL:
+        return solve_dense(P.toarray(), discount, b)
+    return solve_ordered(P, discount, b, good_order(P), np.zeros(b.size))
+
+
+def good_order(P: sp.csr_array) -> Array:
+    """An order of the states in which P is narrow, if there is one; good for chains with about the same transitions."""
+    return reverse_cuthill_mckee(sp.csr_array(P + P.T), symmetric_mode=True)
+
+
+def solve_ordered(
+    P: sp.csr_array, discount: float, b: Array, order: Array, start: Array, tolerance: float = 0.0
+) -> Array:
+    """Solve x = b + alpha P x from a start, states in an order; to rounding, or till x changes by a tolerance only."""
     P = sp.csr_array(P[order][:, order])
     indptr = unsigned(P.indptr)
     system = Ordered(indptr[:-1], indptr[1:], unsigned(P.indices), P.data, discount)
     x = np.empty(b.size)
-    x[order] = system.solve(b[order], np.zeros(b.size))
+    x[order] = system.solve(b[order], start[order], tolerance)
     return x
+
+
+def solve_dense(P: Array, discount: float, b: Array) -> Array:
+    """Solve x = b + alpha P x to rounding, P an array."""
+    total = P.sum(axis=1)
+    leak = 1.0 - discount * np.where(np.abs(total - 1.0) < 1e-12, 1.0, total)
+    inverse = np.linalg.inv(np.eye(b.size) - discount * P)
+    x = best = np.zeros(b.size)
+    best_norm = np.inf
+    for _ in range(REFINEMENTS):
+        steps = x - x[:, None]  # from state s to state t x changes by steps[s, t]: less rounding, as in Ordered
+        residual = b - leak * x + discount * (P * steps).sum(axis=1)
+        terms = np.abs(b) + np.abs(leak * x) + discount * (P * np.abs(steps)).sum(axis=1) + 2.0 * np.abs(x)
+        norm, progress = np.abs(residual).max(), np.abs(residual).max() < 0.5 * best_norm
+        if norm < best_norm:
+            best, best_norm = x, norm
+        if norm <= 1.2e-16 * terms.max() or not progress:
+            break
+        x = x + inverse @ residual
+    return best
 
 
 class Ordered:

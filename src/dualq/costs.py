@@ -42,6 +42,7 @@ Charged   Let V be the safest policy's floor and q(s, a) the pairs' floors at V.
 from __future__ import annotations
 
 import dataclasses
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -50,7 +51,7 @@ import numpy as np
 
 from dualq.algorithms.luck import HOW_LUCKY, halves, kept_of
 from dualq.algorithms.pessimism import Careful, Estimate, careful_model
-from dualq.certificate import FIRST_ROWS, Wanted
+from dualq.certificate import FACTORS, FIRST_ROWS, Wanted
 from dualq.exact import solve
 from dualq.limits import AnyLimit, Limit
 from dualq.logs.counts import Counts
@@ -59,11 +60,9 @@ from dualq.policy import Policy
 from dualq.proof.evidence import evidence_of, merged_counts, paying_counts, scaled_counts, turned_counts, value_range_of
 from dualq.proof.floors import ROUNDS, SHARES, Bound, Model, floor_of, models_of, plug_in_value, references_of
 from dualq.proof.noise import noise_of
-from dualq.proof.successors import balls_of, largest_gap, sup_over_ball
+from dualq.proof.successors import balls_of, largest_gap, sup_over_ball, undominated
 
 Array = np.ndarray
-
-FACTORS = 4 ** np.arange(1, 9)  # times the rows, tried when it is asked how many would do
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,8 +343,8 @@ class Proven:
         ev, wanted = model.evidence, self.supported.ravel()
         V = np.append(V, 0.0)
         weights, rest = np.empty(ev.columns.size), np.empty(wanted.size)
-        top, largest = np.empty(wanted.size, np.int64), np.empty(wanted.size)
-        largest_gap(model.visits, V, model.references, ev.possible, wanted, top, largest)
+        share = model.visits / np.maximum(model.n, 1.0)
+        _, largest = largest_gap(share, V, model.references, undominated(V, model.references, ev.possible))
         sup = sup_over_ball(
             ev.indptr, ev.columns, model.around, model.eps, model.anchor, V, wanted, largest, weights, rest
         )
@@ -381,12 +380,14 @@ class Proven:
 
     def rows_needed(self, least: float) -> int | None:
         """About how many rows like these would let some policy's floor reach `least`; None where 4^8 times do not."""
-        for factor in FACTORS:
-            scaled = [scaled_counts(block, int(factor)) for block in self.blocks]
+
+        def enough(factor: int) -> bool:
+            scaled = [scaled_counts(block, factor) for block in self.blocks]
             more = Proven(scaled, self.alpha, self.start, self.delta, self.known)
-            if (1.0 - self.alpha) * float(self.start @ more.safest[1]) >= least:
-                return int(factor) * self.merged.total
-        return None
+            return (1.0 - self.alpha) * float(self.start @ more.safest[1]) >= least
+
+        first = bisect_left(FACTORS, True, key=enough)
+        return FACTORS[first] * self.merged.total if first < len(FACTORS) else None
 
 
 def _known_models(blocks: Sequence[Counts], merged: Counts, alpha: float, delta: float, rho: Array) -> dict[str, Model]:

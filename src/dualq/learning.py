@@ -13,6 +13,7 @@ No propensities and no simulator are needed: whatever behaviour left the log, ho
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,7 @@ def learn(
     solver: str = "exact",
     limits: Any = None,
     margin: str = "certified",
+    progress: Callable[[str], None] | None = None,
 ) -> Fit:
     """Learn a policy from a log, and say how good it is.
 
@@ -71,16 +73,20 @@ def learn(
                   total variation from the logged behaviour; or limits from dualq.limits, on log.counts().mdp(discount)
     margin        "certified": the ceilings of the limited costs are within the limits, where the log can prove it;
                   "none": their estimates are, and nothing is promised
+    progress      called with the name of each stage when it begins
     """
+    begin = progress or (lambda stage: None)
     if solver not in SOLVERS:
         raise LogError(f"solver is {solver!r}; it must be one of {', '.join(SOLVERS)}")
     check_confidence(confidence)
     if limits is not None and solver != "exact":
         raise LogError(f"solver is {solver!r}; with limits it must be exact")
     log = log if isinstance(log, Log | TableLog) else read_log(log)
+    begin("Counting the log's rows")
     counts, coverage = log.counts(), log.coverage()
     weights = start_weights(log, start)
 
+    begin("Learning (the first run also compiles)")
     careful = careful_model(counts, discount, weights, pessimism)
     delta = 1.0 - confidence
     estimates = Estimates(counts, careful, weights)
@@ -88,6 +94,7 @@ def learn(
     blocks = [counts] if certificate is None and not asked else counts_in_blocks(log)
     more: dict[str, Any] = {"blocks": tuple(blocks)} if counts.cost_sums else {}  # a trade-off is proven from them
     if asked:
+        begin("Looking for a policy whose limits can be promised")
         share = SHARE_OF_VALUE if certificate is not None else 0.0
         found = keep(estimates, asked, blocks, (1.0 - share) * delta, margin)
         solution, policy, reason = found.solution, _on_log(found.solution.dual_policy, counts), found.reason
@@ -98,6 +105,7 @@ def learn(
         gap = duality_gap(careful.mdp, solution)
     promise = None
     if certificate is not None:
+        begin("Proving floor and ceiling")
         promise = certificate_of(blocks, policy, discount, weights, 1.0 - delta, log.available, certificate)
     return Fit(
         counts=counts,

@@ -5,7 +5,8 @@ Bounds    with d = T V - V, lo = min d, hi = max d (MacQueen, 1966; Porteus, 197
               T V + alpha/(1-alpha) lo  <=  V*  <=  T V + alpha/(1-alpha) hi
           so the midpoint of the two is within alpha/(1-alpha) (hi - lo)/2 of V* in every state. What rounding can add
           is part of the bound. Only the span hi - lo counts, and a constant added to V never costs a sweep.
-Update    two methods; `solve_dynamic` starts with the first and changes to the second when it sees slow mixing:
+Update    two methods; `solve_dynamic` starts with the first and changes to the second when it sees slow mixing, and
+          has a third one for the smallest models:
 
     modified policy iteration (Puterman and Shin, 1978), for chains that mix fast:
           V <- T V with the greedy policy pi taken on the fly, then V <- T_pi V until the span has shrunk a hundredfold
@@ -14,6 +15,8 @@ Update    two methods; `solve_dynamic` starts with the first and changes to the 
           states are ordered by their distance to the most rewarding ones, so that a Gauss-Seidel sweep of T carries
           news through the whole model at once; in turn with that, T improves all states together, as Newton's method
           would; after each, the greedy policy's values come from a linear solve (chains.py)
+
+    policy iteration (Howard, 1960), for the smallest models, on arrays: nothing to compile
 
 Stops     when the proven bound is within the tolerance, or when rounding allows no better. Never on "the policy did not
           change": tied actions may swap for ever.
@@ -34,7 +37,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualq.chains import Ordered
+from dualq.chains import SMALL, Ordered, solve_dense
 from dualq.kernels import kernel, unsigned
 from dualq.mdp import MDP
 
@@ -48,6 +51,7 @@ SWEEPS = 2  # Gauss-Seidel sweeps of T between two linear solves
 REDUCTION = 1e-3  # of the residual by one linear solve
 EXACT_AFTER = 50  # iterations, after which linear solves go to rounding: policy iteration proper, which must end
 MAX_ITERATIONS = 100_000
+SMALL_ARRAY = 20_000  # entries of P, zeros too, up to which a model is one of the smallest
 
 
 class Result(NamedTuple):
@@ -67,7 +71,9 @@ class Point(NamedTuple):
 
 
 def solve_dynamic(mdp: MDP, tolerance: float) -> Result:
-    """V* to the tolerance, by whichever of the two methods the model's mixing calls for."""
+    """V* to the tolerance, by whichever of the methods the model's size and mixing call for."""
+    if mdp.num_states <= SMALL and mdp.num_states * mdp.rewards.size <= SMALL_ARRAY:
+        return policy_iteration(mdp, tolerance)
     outcome = _modified_policy_iteration(mdp, tolerance, patience=PATIENCE)
     return outcome if isinstance(outcome, Result) else _krylov_policy_iteration(mdp, tolerance, outcome)
 
@@ -82,6 +88,29 @@ def modified_policy_iteration(mdp: MDP, tolerance: float) -> Result:
 def krylov_policy_iteration(mdp: MDP, tolerance: float) -> Result:
     """V* to the tolerance by Krylov policy iteration alone."""
     return _krylov_policy_iteration(mdp, tolerance, _start(mdp))
+
+
+def policy_iteration(mdp: MDP, tolerance: float) -> Result:
+    """V* to the tolerance by policy iteration on dense arrays."""
+    alpha, R = mdp.discount, np.where(mdp.available, mdp.rewards, -np.inf)
+    P = mdp.transitions.toarray().reshape(*R.shape, mdp.num_states)
+    every = np.arange(mdp.num_states)
+    h, c = _start(mdp)
+    proof = Proof(mdp, tolerance)
+    iteration, better, lo, hi = 0, h, 0.0, 0.0
+    for iteration in range(1, MAX_ITERATIONS + 1):
+        h, c = _centred(h, c)
+        gain, leak = (1.0 - alpha) * c, (1.0 - alpha) * h[:, None]
+        steps = h - h[:, None]  # as in `_residual`: small where transitions are local, however large h is
+        q = R - gain - leak + alpha * np.einsum("sat,st->sa", P, steps)
+        terms = np.abs(mdp.rewards) + abs(gain) + np.abs(leak) + alpha * np.einsum("sat,st->sa", P, np.abs(steps))
+        better = q.max(axis=1)
+        lo, hi = float(better.min()), float(better.max())
+        if proof.is_enough(lo, hi, float(terms.max()), float(np.abs(h).max())) or iteration == MAX_ITERATIONS:
+            break
+        choice = q.argmax(axis=1)
+        h = solve_dense(P[every, choice], alpha, R[every, choice] - gain)
+    return proof.result(h + better, c, lo, hi, "policy iteration", iteration)
 
 
 def _start(mdp: MDP) -> Point:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dualq.cli.shared import Json, console, print_files, print_json, working
+from dualq.cli.shared import Json, console, print_files, print_json, stages, working
 from dualq.errors import LogError
 from dualq.plain import count
 
@@ -109,7 +110,7 @@ def learn(
     unless `none` is given for them. Any behaviour may have left the log, even one that changed; nothing need be known
     of it.
     """
-    with working("Reading the log"):
+    with stages("Reading the log") as begin:
         from dualq.logs.tables import read_log
 
         given = (state, action, reward, next_state, episode, time, terminal, truncated, cost, bins, table, delimiter)
@@ -145,7 +146,6 @@ def learn(
                 skip_bad=skip_bad,
                 quarantine=quarantine,
             )
-    with working("Learning (the first run also compiles)"):
         from dualq.learning import learn as learn_from
 
         fit = learn_from(
@@ -158,8 +158,9 @@ def learn(
             solver="online" if online else "exact",
             limits=limit or None,
             margin=margin,
+            progress=begin,
         )
-    files = [] if out is None else _written(fit, out)
+        files = [] if out is None else _written(fit, out, begin)
     if as_json:
         print_json(fit.summary() | {"files": files})
         return
@@ -175,10 +176,10 @@ def learn(
     print_files(page, files, "--out DIR keeps the policy, a report to read, and all numbers.")
 
 
-def _written(fit: Fit, out: Path) -> list[str]:
-    with working("Writing"):
-        files = fit.save(out)
-        fit.report(out / "report.html")
+def _written(fit: Fit, out: Path, begin: Callable[[str], None]) -> list[str]:
+    begin("Writing")
+    files = fit.save(out)
+    fit.report(out / "report.html")
     return [str(out / "report.html"), *files]
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +19,7 @@ Out = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Write solution.npz and policy.csv into this folder.", show_default=False),
 ]
+SHOW_AFTER = 2.0  # seconds, after which a stage is named where there is no terminal
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text for people.")]
 
 
@@ -48,3 +51,32 @@ def working(what: str) -> Iterator[None]:
 
     with Console(stderr=True).status(f"{what} ..."):
         yield
+
+
+@contextmanager
+def stages(first: str) -> Iterator[Callable[[str], None]]:
+    """A spinner on standard error that names the stage; call what is yielded when the next one begins.
+
+    Where that is not a terminal: a plain line for each stage that lasts.
+    """
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if console.is_terminal:
+        with console.status(f"{first} ...") as status:
+            yield lambda stage: status.update(f"{stage} ...")
+        return
+    waiting: list[threading.Timer] = []
+
+    def begin(stage: str) -> None:
+        for timer in waiting:
+            timer.cancel()
+        waiting[:] = [threading.Timer(SHOW_AFTER, lambda: print(f"dualq: {stage} ...", file=sys.stderr, flush=True))]
+        waiting[0].daemon = True
+        waiting[0].start()
+
+    begin(first)
+    try:
+        yield begin
+    finally:
+        waiting[0].cancel()

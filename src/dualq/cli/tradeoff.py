@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dualq.cli.logs import Run
-from dualq.cli.shared import Json, console, print_json, working
+from dualq.cli.shared import Json, console, print_json, stages
 from dualq.errors import LogError
 
 
@@ -27,7 +27,7 @@ def frontier(
     """The trade-off between value and one cost: the best value for every limit on it, and what is proven of it."""
     if out is not None and out.suffix not in WRITERS:
         raise LogError(f"--out {out}: must end in {', '.join(WRITERS)}")
-    with working("Solving for every limit"):
+    with stages("Solving for every limit"):
         from dualq.fit import load
 
         fit = load(run)

@@ -44,6 +44,7 @@ THIN = 10  # rows below which a pair is called thin
 UNCLOCKED = "whether the system changed was not tested: no column of numbers or dates tells early rows from late ones"
 FINER = 10  # parts of a period, by which the beginning and the end of a change are told
 MOST_FINE = 200_000  # counts; where there are more, whole periods must do
+MANY = 1000  # different numbers in a column of the state, from which bins are advised where most pairs are thin
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class Coverage:
         found = [change.words for change in self.drift.values() if change.found and change.what != "behaviour"]
         if self.memory is not None and self.memory.found and not self._changed:
             found.append(f"{self.memory.words}: the state misses something")
-        return [*found, *([self._scattered] if self.scattered > 0.5 else [])]
+        return [*found, *([self._scattered] if self.scattered > 0.5 else self._crowded)]
 
     @property
     def _changed(self) -> bool:
@@ -166,6 +167,22 @@ class Coverage:
             f"{alone:,} of {states} occur in one row only, so little can be learned: cut the numbers of the state into "
             f"bins (--bins {names[0]}=10){fewer}"
         )
+
+    @property
+    def _crowded(self) -> list[str]:
+        """Bins, for the column of the state with the most numbers, where there are many and most pairs are thin."""
+        pairs = int(self.supported.sum())
+        if isinstance(self.states.values, range) or len(self.states) < MANY or self.thin <= 0.5 * pairs:
+            return []
+        labels = [label if isinstance(label, tuple) else (label,) for label in self.states.values]
+        numbers = [
+            {x for x in column if isinstance(x, int | float) and not isinstance(x, bool)}
+            for column in zip(*labels, strict=True)
+        ]
+        most, name = max((len(found), name) for found, name in zip(numbers, self.states.names, strict=True))
+        few_rows = f"{self.thin:,} of {pairs:,} logged pairs have under {THIN} rows"
+        advice = f"{name} has {most:,} different numbers; cut them into bins (--bins {name}=8)"
+        return [f"{few_rows}, so little can be promised: {advice}"] if most >= MANY else []
 
     @property
     def notes(self) -> list[str]:

@@ -21,14 +21,14 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from dualq.chains import solve_chain
+from dualq.chains import good_order, solve_chain, solve_ordered
 from dualq.exact import solve
 from dualq.logs.counts import Counts
 from dualq.mdp import MDP
 from dualq.policy import Policy
 from dualq.proof.evidence import Evidence, evidence_of
 from dualq.proof.noise import noise_of
-from dualq.proof.successors import balls_of, largest_gap, sup_over_ball
+from dualq.proof.successors import balls_of, largest_gap, sup_over_ball, undominated
 
 Array = np.ndarray
 
@@ -81,28 +81,33 @@ def floor_of(model: Model, V: Array, worst: float, allowed: Array, policy: Array
     noise = model.noise[0 if sign > 0.0 else 1] / np.maximum(model.n, 1.0)
     c = np.where(model.n > 0, sign * model.centre - noise, -np.inf)
     weights, rest = np.empty(ev.columns.size), np.empty(c.size)
-    top, largest = np.empty(c.size, np.int64), np.empty(c.size)
+    share = model.visits / np.maximum(model.n, 1.0)
 
-    def backed_up(V: Array, wanted: Array) -> Array:
-        largest_gap(model.visits, V, references, ev.possible, wanted, top, largest)
-        return c - alpha * sup_over_ball(
-            ev.indptr, ev.columns, model.around, model.eps, anchor, V, wanted, largest, weights, rest
-        )
+    def backed_up(V: Array, wanted: Array) -> tuple[Array, Array]:
+        """What each pair is worth at least, and where the rest of its successors' probability goes."""
+        top, largest = largest_gap(share, V, references, undominated(V, references, ev.possible))
+        sup = sup_over_ball(ev.indptr, ev.columns, model.around, model.eps, anchor, V, wanted, largest, weights, rest)
+        return c - alpha * sup, top
 
-    lost = ~(backed_up(V, wanted) >= worst)
+    lost, order = ~(backed_up(V, wanted)[0] >= worst), None
     for outer in range(ROUNDS + 1):
         for _ in range(ROUNDS):
-            target, choice = _choose(np.where(lost, worst, backed_up(V, wanted & ~lost)), policy, allowed)
+            q, top = backed_up(V, wanted & ~lost)
+            target, choice = _choose(np.where(lost, worst, q), policy, allowed)
             if not np.abs(target - V[:S]).max() > PRECISION * (1.0 - alpha) * (np.abs(V).max() + abs(worst)):
                 break
             chain = mixed_chain(ev, choice, weights, rest, top, lost)
             # what P (V - f^) takes off: f^ under the worst P, at the place of the rest too
-            share = model.visits / np.maximum(model.n, 1.0)
             paid = ev.per_pair(weights * anchor) + rest * (share * references[:, top]).sum(axis=0)
             gain = np.where(lost, worst, c - alpha * paid)
             gain = np.where(choice > 0.0, choice * np.where(choice.ravel() > 0.0, gain, 0.0).reshape(S, A), 0.0)
-            V = np.append(solved_chain(chain, alpha, gain.sum(axis=1)), 0.0)
-        q = backed_up(V, wanted)
+            if S <= DENSE:
+                V = np.append(solved_chain(chain, alpha, gain.sum(axis=1)), 0.0)
+                continue
+            order = good_order(chain) if order is None else order
+            near = 1e-3 * PRECISION * (1.0 - alpha) * (np.abs(V).max() + abs(worst))
+            V = np.append(solve_ordered(chain, alpha, gain.sum(axis=1), order, V[:S], near), 0.0)
+        q, _ = backed_up(V, wanted)
         give_up = ~(q >= worst)
         if (give_up == lost)[wanted].all() or outer == ROUNDS:
             q = np.maximum(q, worst)

@@ -49,22 +49,33 @@ def balls_of(ev: Evidence, delta: float) -> tuple[Array, Array]:
     return around, eps
 
 
-@kernel
-def largest_gap(n, V, references, possible, wanted, top, most):
-    """max of f^ - V over all possible places, per pair, and where it is; n (blocks, pairs)."""
-    for i in range(top.size):
-        top[i], most[i] = 0, 0.0
-        total = n[:, i].sum()
-        if not wanted[i] or total == 0.0:
-            continue
-        most[i] = -np.inf
-        for s in range(V.size):
-            if possible[s]:
-                d = -V[s]
-                for e in range(n.shape[0]):
-                    d += n[e, i] / total * references[e, s]
-                if d > most[i]:
-                    top[i], most[i] = s, d
+def undominated(V: Array, references: Array, possible: Array) -> Array:
+    """The possible places where f^ - V can be largest, whatever the pair; references (blocks, S + 1).
+
+    f^ is a mean of the references; so a place where f_e - V is, for every e, at most what it is at another is none.
+    """
+    distinct = references[np.append(True, references[1:].any(axis=1))]  # the first is 0, as are those of few rows
+    gaps = (distinct - V)[:, possible]
+    order = np.argsort(-gaps.sum(axis=0), kind="stable")  # nobody is dominated by who comes later
+    gaps, found = gaps[:, order], []
+    while order.size:
+        found.append(order[0])
+        left = (gaps > gaps[:, :1]).any(axis=0)
+        gaps, order = gaps[:, left], order[left]
+    return np.flatnonzero(possible)[np.sort(found)]
+
+
+def largest_gap(share: Array, V: Array, references: Array, places: Array) -> tuple[Array, Array]:
+    """(pairs,) the place where f^ - V is largest, and how large; share n_e / n of the pair's rows, (blocks, pairs)."""
+    top, most = np.full(share.shape[1], places[0]), np.full(share.shape[1], -np.inf)
+    for s in places:
+        gap = np.full(share.shape[1], -V[s])
+        for part, f in zip(share, references[:, s], strict=True):
+            if f != 0.0:
+                gap += part * f
+        larger = gap > most
+        top[larger], most[larger] = s, gap[larger]
+    return top, most
 
 
 @kernel
@@ -88,32 +99,37 @@ def sup_over_ball(indptr, columns, p, eps, anchor, V, wanted, largest, weights, 
             continue
         # The dual is M + t - exp(p log(M + t - d) - eps), convex in t >= 0; its slope's sign is that of eps - h(t).
         lower, upper = np.log(1e-13 * span), np.log(span * (2.0 + 2.0 / eps[i]))
-        best, best_t, best_scale = M, 0.0, 0.0
-        for step in range(48):
-            u = lower if step == 0 else 0.5 * (lower + upper)
+        best, best_t, t, scale, u = M, 0.0, 0.0, 0.0, lower
+        for step in range(64):
             t = np.exp(u)
-            mean_log, mean_inverse = 0.0, 0.0
+            mean_log, mean_inverse, mean_square = 0.0, 0.0, 0.0
             for j in range(begin, end):
                 x = M - anchor[j] + V[columns[j]] + t
                 mean_log += p[j] * np.log(x)
                 mean_inverse += p[j] / x
+                mean_square += p[j] / (x * x)
             scale = np.exp(mean_log - eps[i])
             if M + t - scale < best:
-                best, best_t, best_scale = M + t - scale, t, scale
-            if mean_log + np.log(mean_inverse) > eps[i]:
+                best, best_t = M + t - scale, t
+            off = mean_log + np.log(mean_inverse) - eps[i]
+            if off > 0.0:
                 lower = u
             elif step == 0:
                 break
             else:
                 upper = u
-            if step > 0 and upper - lower < 1e-7:
+            # Newton's step where the place is nearly known, so that P is as exact as its bound; else the middle
+            slope = t * (mean_inverse - mean_square / mean_inverse)
+            newton = u - off / slope if slope < 0.0 else np.inf
+            if upper - lower < 1e-12 or (step > 0 and abs(newton - u) < 1e-12):
                 break
+            u = newton if upper - lower < 1.0 and lower < newton < upper else 0.5 * (lower + upper)
         # with what rounding may do to the dual's own terms
         most[i] = min(M, best + 4e-15 * (abs(M) + best_t + span) * (end - begin + 4))
         if best_t > 0.0:
             total = 0.0
             for j in range(begin, end):
-                weights[j] = best_scale * p[j] / (M - anchor[j] + V[columns[j]] + best_t)
+                weights[j] = scale * p[j] / (M - anchor[j] + V[columns[j]] + t)
                 total += weights[j]
             if total > 1.0:
                 for j in range(begin, end):
