@@ -490,7 +490,12 @@ def test_a_process_answers_in_json_and_refuses_in_one_line(machine):
 def test_control_c_gives_code_130(tmp_path):
     pipe = tmp_path / "slow.csv"
     os.mkfifo(pipe)
-    process = subprocess.Popen([*DUALQ, "solve", pipe, "--discount", "0.9"], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*DUALQ, "solve", pipe, "--discount", "0.9"],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell may have had it ignored
+    )
     with pipe.open("wb"):  # waits until dualq has opened it too, and then dualq waits for what never comes
         process.send_signal(signal.SIGINT)
         _, err = process.communicate()
