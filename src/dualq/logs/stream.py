@@ -4,12 +4,15 @@ order     by time, then episode; where time begins anew with every episode (more
           then time; the order of the rows themselves where there is no time
 memory    bounded: a few chunks, whatever the length of the log. Rows that already stand in order are read as they
           stand; others the engine sorts, on disk if it must
+ahead     a log that can be opened again is read by a thread of its own, some chunks ahead of whoever learns from them
 state     the number of rows read. It can be resumed: the engine is asked for the rows after that
 """
 
 from __future__ import annotations
 
 import weakref
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -23,6 +26,7 @@ from dualq.rows import RecordedState, Rows
 Array = np.ndarray
 
 CHUNK = 1 << 15  # rows decoded at a time: they stay in the cache
+AHEAD = 4  # chunks
 
 
 class TableStream:
@@ -65,31 +69,52 @@ def time_order(q: Questions) -> list[str]:
 
 
 class _Reader:
-    """Rows from a place on, on a connection of its own where the log can be opened again."""
+    """Rows from a place on; on a connection and a thread of its own where the log can be opened again."""
 
     def __init__(self, log: Any, order: list[str], position: int):
         self.position = position
-        self.q = log.questions if log.opened.reopen is None else log.questions.on(log.opened.reopen().table)
         self.states, self.actions = log.coders
-        expression = rows_in_order(self.q, order, some_dropped=log.dropped > 0)
-        self.batches = iter(batches(expression.limit(None, offset=position) if position else expression, CHUNK))
         self.chunk, self.used = Rows.empty(0), 0
+        self.ahead: deque[Future[Rows | None]] = deque()
+        self.worker = None if log.opened.reopen is None else ThreadPoolExecutor(1, "dualq reads a log")
+        if self.worker is None:
+            self._ask(log, order)
+        else:  # whole connections are of one thread only, for SQLite
+            self.worker.submit(self._ask, log, order).result()
+            self.ahead.extend(self.worker.submit(self._next) for _ in range(AHEAD))
+
+    def _ask(self, log: Any, order: list[str]) -> None:
+        self.q = log.questions if log.opened.reopen is None else log.questions.on(log.opened.reopen().table)
+        expression = rows_in_order(self.q, order, some_dropped=log.dropped > 0)
+        self.batches = iter(
+            batches(expression.limit(None, offset=self.position) if self.position else expression, CHUNK)
+        )
 
     def read(self, rows: Rows) -> int:
         """Fill the rows, as far as there are some."""
         wanted, count = rows.s.size, 0
         while count < wanted:
             if self.used == self.chunk.s.size:
-                batch = next(self.batches, None)
-                if batch is None:
+                chunk = self._following()
+                if chunk is None:
                     break
-                self.chunk, self.used = self._decoded(batch), 0
+                self.chunk, self.used = chunk, 0
             take = min(self.chunk.s.size - self.used, wanted - count)
             for to, column in zip(rows, self.chunk, strict=True):
                 to[count : count + take] = column[self.used : self.used + take]
             count, self.used = count + take, self.used + take
         self.position += count
         return count
+
+    def _following(self) -> Rows | None:
+        if self.worker is None:
+            return self._next()
+        self.ahead.append(self.worker.submit(self._next))
+        return self.ahead.popleft().result()
+
+    def _next(self) -> Rows | None:
+        batch = next(self.batches, None)
+        return None if batch is None else self._decoded(batch)
 
     def _decoded(self, batch: Any) -> Rows:
         """The labels' places."""
