@@ -338,6 +338,25 @@ def test_a_choice_that_is_never_met_changes_nothing():
     assert math.isfinite(careful.expected.error)
 
 
+@pytest.mark.parametrize("discount", [0.5, 0.9, 0.99])
+def test_states_never_left_are_worth_the_average_they_are_part_of(discount):
+    # Every row pays 1 and leads where nobody ever was: by the rule, all is worth 1 / (1 - discount).
+    rows = [(i % 2, i % 3, 1.0, 2 + i % 3, False) for i in range(60)]
+    careful = careful_model(counted(rows, 5, 3), discount)
+    assert careful.logged.value == pytest.approx(1.0 / (1.0 - discount), rel=1e-4)
+    assert careful.expected.value == pytest.approx(1.0 / (1.0 - discount), rel=1e-4)
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_the_unit_of_the_reward_does_not_matter(unit):
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 3, 600)
+    r = np.array([0.0, 0.5, 1.0])[a] + 0.1 * rng.normal(size=600)
+    careful = careful_model(Counts.from_arrays(0 * a, a, unit * r, 0 * a, states=1, actions=3), 0.9)
+    assert careful.policy.act(0) == 2
+    assert careful.expected.value / unit == pytest.approx(10.0, abs=0.2)
+
+
 def test_what_is_refused():
     counts = counted([(0, 0, 1.0, 0, False)], 1, 1)
     with pytest.raises(LogError, match="pessimism is -1"):

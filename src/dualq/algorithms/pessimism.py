@@ -5,7 +5,8 @@ Problem   the plug-in model (frequencies for probabilities) has a best policy th
 Pooling   thin pairs lean on their state's average and on what the action does elsewhere, P~ and R~, and are charged a
 Penalty   penalty for the doubt that choosing them adds (`pooling`).
 Unknown   pairs never seen are not available. A state never left has no known future: it is worth what the states of the
-          log are worth on average, so that nothing is drawn to it nor away from it.
+          log are worth on average, so that nothing is drawn to it nor away from it. That average rises with its own
+          value, so it is the u with  mean V = u,  where mean V is linear in u while the policy stays.
 Update    V -> pooling, penalty -> model (P~, R~ - penalty) -> its optimal V, until V does not move. Pooling is settled
           in the first rounds. The model of the last round is an ordinary MDP: its saddle point is what is reported.
 Policy    optimal in that model. Where actions tie (where there was but one, always), as logged among them. Where the
@@ -118,6 +119,7 @@ def _rounds(rows: Rows, z: float, k_scale: float) -> tuple[Fitted, float]:
     """Iterate V -> pooling and penalty -> model -> V; the last round, and how far V moved in it."""
     V = Policy(rows.habit).value(rows.plug_in)
     lean, fit, moved = _alone(rows), None, np.inf
+    unknown_value, chance = 0.0, _chance_unknown(rows, rows.plug_in, Policy(rows.habit))
     shares = lean.own
     for round_ in range(ROUNDS):
         moments = rows.moments(V)
@@ -126,16 +128,27 @@ def _rounds(rows: Rows, z: float, k_scale: float) -> tuple[Fitted, float]:
             lean = leaning(rows, moments, shares, row_variance(rows, moments, shares))
         sigma2 = row_variance(rows, moments, shares)
         penalty = bernstein_penalty(rows.n, rows.total, shares, sigma2, moments.spread, z)
-        unknown_value = float(rows.total @ V) / rows.total.sum()
+        # The average that it is itself a part of, while the policy stays.
+        unknown_value = (float(rows.total @ V) / rows.total.sum() - chance * unknown_value) / (1.0 - chance)
         pooled = rows.pooled_model(lean, unknown_value)
         mdp = _less(pooled, penalty)
         V_before, (V, _) = V, _optimal(mdp)
         fit = Fitted(mdp, pooled, V, penalty, shares, lean, sigma2, unknown_value)
+        chance = _chance_unknown(rows, pooled, Policy.greedy(mdp.q_values(V), mdp.states, mdp.actions))
         moved = float(np.abs(V - V_before).max())
         if round_ + 1 >= POOLING_ROUNDS and moved <= SETTLED * np.ptp(V):
             break
     assert fit is not None
     return fit, moved
+
+
+def _chance_unknown(rows: Rows, mdp: MDP, policy: Policy) -> float:
+    """By how much the log's average value rises with what states never left are worth."""
+    if not rows.unknown.any():
+        return 0.0
+    ends = np.where(rows.unknown[:, None], 1.0 - mdp.discount, 0.0) * np.ones(rows.n.shape)
+    model = MDP(mdp.transitions, ends, mdp.discount, states=mdp.states, actions=mdp.actions, available=mdp.available)
+    return float(rows.total @ Policy(policy.matrix).value(model)) / rows.total.sum()
 
 
 def _alone(rows: Rows) -> Lean:
@@ -169,7 +182,7 @@ def _policy(rows: Rows, fit: Fitted) -> Policy:
     """Optimal in the careful model; as logged among actions that tie."""
     Q = fit.mdp.q_values(fit.V)
     best = Q.max(axis=1, keepdims=True)
-    ties = best - Q <= 1e-7 * (np.ptp(fit.V) or 1.0)
+    ties = best - Q <= 1e-7 * (np.ptp(fit.V) or np.ptp(fit.mdp.rewards[rows.supported]))
     matrix = np.where(rows.seen[:, None], rows.habit * ties, rows.habit)
     return Policy(matrix / matrix.sum(axis=1, keepdims=True), fit.mdp.states, fit.mdp.actions, ~rows.seen)
 
