@@ -131,3 +131,17 @@ def test_bounds_that_make_no_sense_are_refused(words, message):
         dualq.read_log(rows.assign(next=rows["stock"]), **(COLUMNS | words))
     with pytest.raises(LogError, match="until is 'x'; day has dates"):
         dualq.read_log(rows.assign(day=pd.to_datetime(rows["day"], unit="D")), **COLUMNS, until="x")
+
+
+@pytest.mark.parametrize(("by", "row"), [("csv", 8), ("pandas", 7)])  # files count from 1
+@pytest.mark.parametrize("time", ["oops", None])
+def test_a_row_without_a_time_is_not_lost_with_the_part(by, row, time, tmp_path):
+    rows = frame(40)
+    rows["day"] = rows["day"].astype(object)
+    rows.loc[7, "day"] = time
+    with pytest.raises(LogError, match=f"row {row} "):
+        dualq.read_log(written(rows, by, tmp_path), **COLUMNS, since=10)
+    read = dualq.read_log(
+        written(rows, by, tmp_path), **COLUMNS, since=10, skip_bad=True, quarantine=tmp_path / "bad.csv"
+    )
+    assert read.skipped == 1

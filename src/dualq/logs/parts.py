@@ -45,9 +45,9 @@ def part_of(opened: Source, q: Questions, since: Any, until: Any) -> Source:
             word: _bound(opened.name, word, value, named, kind) for word, value in (("since", since), ("until", until))
         }
         if bounds["since"] is not None:
-            table = table.filter(clock(table) >= bounds["since"])
+            table = table.filter((clock(table) >= bounds["since"]) | clock(table).isnull())
         if bounds["until"] is not None:
-            table = table.filter(clock(table) < bounds["until"])
+            table = table.filter((clock(table) < bounds["until"]) | clock(table).isnull())
         return table.drop(PLACE) if column == PLACE else table
 
     words = " and ".join(f"{named} {sign} {x}" for sign, x in ((">=", since), ("<", until)) if x is not None)
