@@ -6,6 +6,7 @@ import itertools
 
 import ibis
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import special, stats
 
@@ -268,10 +269,14 @@ def test_the_logarithm_of_a_tail_goes_on_where_the_tail_is_zero():
     assert both[0] - both[1] == pytest.approx(50 - 2 * np.log(750 / 700), abs=1e-3)
 
 
-@pytest.mark.parametrize(("begin", "end"), [(0.6, 1.0), (0.15, 1.0), (0.9, 1.0), (0.4, 0.65)])
+@pytest.mark.parametrize(
+    ("begin", "end", "p"),
+    [(0.6, 1.0, 1e-200), (0.15, 1.0, 1e-200), (0.9, 1.0, 1e-200), (0.4, 0.65, 1e-200), (0.46, 0.54, 1e-50)],
+)
 @pytest.mark.parametrize("by", ["arrays", "table"])
-def test_a_clear_change_is_told_where_it_is(begin, end, by):
-    # What an action does is turned round in a part of the log: most cuts have p = 0 in floating point.
+def test_a_clear_change_is_told_where_it_is(begin, end, p, by):
+    # What an action does is turned round in a part of the log: most cuts have p = 0 in floating point. The last part
+    # lies across a cut between quarters, and so is neither a quarter nor all that follows a cut.
     rng, N = np.random.default_rng(5), 10_000
     t, a = np.arange(N), rng.integers(2, size=N)
     otherwise = (t >= begin * N) & (t < end * N)
@@ -279,9 +284,22 @@ def test_a_clear_change_is_told_where_it_is(begin, end, by):
     s = np.append(0, s_next[:-1])
     log = dualq.Log(s, a, s.astype(float), s_next, 2, 2, time=t)
     change = (log if by == "arrays" else dualq.read_log(log.table())).coverage().drift["dynamics"]
-    assert change.p_value < 1e-200
+    assert change.p_value < p
     found = [int(edge) for edge in change.period]
     assert np.abs(np.array(found) - [begin * N, end * N]).max() <= N / 40  # a tenth of a quarter
+
+
+@pytest.mark.parametrize("step", ["10ms", "7s", "6min", "5h", "2D"])
+def test_a_change_is_told_as_finely_as_it_was_found(step):
+    rng, N = np.random.default_rng(5), 4000
+    a = rng.integers(2, size=N)
+    s_next = (rng.random(N) < np.where((a == 0) != (np.arange(N) >= 3000), 0.9, 0.1)).astype(int)
+    s = np.append(0, s_next[:-1])
+    time = pd.Timestamp("2024-01-01") + np.arange(N) * pd.Timedelta(step)
+    rows = pd.DataFrame({"time": time, "state": s, "action": a, "reward": 1.0 * s, "next_state": s_next})
+    period = dualq.read_log(rows).coverage().drift["dynamics"].period
+    assert period is not None
+    assert 900 <= len(dualq.read_log(rows, since=period[0])) <= 1130  # 1000, to a fortieth of the time, and a day
 
 
 @pytest.mark.parametrize("clock", ["steps of each episode", "days that all share"])

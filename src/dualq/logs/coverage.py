@@ -277,20 +277,12 @@ def _change(what: str, test: Test, periods: Periods, level: float, finer: Callab
 
 
 def _where(test: Test, periods: Periods, fine: Periods | None) -> tuple[str, str]:
-    """From when to when it was otherwise: of the cuts, or the periods in the middle, the one that differs most.
-
-    Then each end of it that is a cut, by parts of a period.
-    """
-    last = len(periods.edges) - 1
-    begin, end = _best(test, periods, [*((k, last) for k in range(1, last)), *((k, k + 1) for k in range(1, last - 1))])
-    if fine is None or fine.n.size > MOST_FINE:
-        return periods.edges[begin], periods.edges[end]
-    begin, end, last = begin * FINER, end * FINER, last * FINER
-    near = range(1 - FINER, FINER)
-    begin, end = _best(test, fine, [(begin + k, end) for k in near if begin + k < end])
-    if end < last:
-        begin, end = _best(test, fine, [(begin, end + k) for k in near if begin < end + k <= last])
-    return fine.edges[begin], fine.edges[end]
+    """From when to when it was otherwise: the cut that tells most, and the range from it on, or up to it, that does."""
+    by = periods if fine is None or fine.n.size > MOST_FINE else fine
+    last = len(by.edges) - 1
+    cut, _ = _best(test, by, [(k, last) for k in range(1, last)])
+    begin, end = _best(test, by, [*((cut, k) for k in range(cut + 1, last + 1)), *((k, cut) for k in range(1, cut))])
+    return by.edges[begin], by.edges[end]
 
 
 def _best(test: Test, periods: Periods, ranges: list[tuple[int, int]]) -> tuple[int, int]:
@@ -478,7 +470,9 @@ def _edges(low: float, high: float, periods: int, kind: str) -> tuple[str, ...]:
         return tuple(next((w for w in words if len(set(w)) == len(w)), words[-1]))
     zone = datetime.UTC
     moments = [datetime.datetime.fromtimestamp(value, zone) for value in values]
-    return tuple(f"{m:%Y-%m-%d}" if high - low > 4 * 86400 else f"{m:%Y-%m-%d %H:%M}" for m in moments)
+    step = (high - low) / periods
+    written = "%Y-%m-%d" if step > 86400 else "%Y-%m-%d %H:%M" if step > 60 else "%Y-%m-%d %H:%M:%S.%f"
+    return tuple(f"{m:{written}}" for m in moments)
 
 
 def markov_test_of_table(log: Any, level: float = LEVEL) -> Change:
