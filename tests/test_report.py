@@ -139,6 +139,17 @@ def test_nothing_is_promised_where_the_log_speaks_against_what_a_promise_rests_o
     assert "floor, 95% sure" in Words(report_html(steady)).text
 
 
+def test_no_limit_is_promised_either_where_the_log_speaks_against_it():
+    for late, kept in ((2400, False), (4000, True)):
+        rows = swapped(late)
+        costly = dualq.Log(*rows.rows[:4], 2, 2, costs={"pain": (rows.action == 0).astype(float)})
+        fit = dualq.learn(costly, discount=0.9, limits={"pain": 0.8})
+        assert [limit.basis for limit in fit.limits] == ["proven"]
+        assert fit.limits_kept is kept
+        assert fit.summary()["limits_kept"] is kept
+        assert ("Proven: with 95% confidence" in printed(fit)) is kept
+
+
 def test_a_state_that_misses_something_is_no_ground_for_a_promise():
     # 0 0 1 1 0 0 1 1 ...: what follows 0 depends on what was before it.
     s = np.tile([0, 0, 1, 1], 200)

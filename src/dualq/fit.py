@@ -80,8 +80,11 @@ class Fit:
 
     @property
     def limits_kept(self) -> bool:
-        """Whether every limit is promised, with the asked confidence; True where there are none."""
-        return all(kept.kept for kept in self.limits)
+        """Whether every limit is promised, with the asked confidence; True where there are none.
+
+        Nothing is promised by a proof whose assumptions the log speaks against (`contradicted`).
+        """
+        return all(kept.kept and not (kept.basis == "proven" and self.contradicted) for kept in self.limits)
 
     @property
     def contradicted(self) -> tuple[str, ...]:

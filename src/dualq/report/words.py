@@ -246,7 +246,7 @@ def limit_table(fit: Any) -> tuple[list[str], list[list[str]]]:
 
 def limit_words(fit: Any) -> list[str]:
     """What the limits cost, what each policy makes of them, and what a promise would need."""
-    words = [sentence for kept in fit.limits for sentence in (_price(fit, kept), *_others(kept), _needed(kept))]
+    words = [sentence for kept in fit.limits for sentence in (_price(fit, kept), *_others(kept), _needed(fit, kept))]
     if fit.contradicted:
         words.insert(0, not_promised(fit))
     elif fit.limits_wanted:
@@ -263,7 +263,8 @@ def limit_assumptions(fit: Any) -> str:
         for column in columns
         for low, high in (counts.cost_ranges[column],)
     ]
-    sure = f"Proven: with {percent(fit.confidence)} confidence, all of it together"
+    sure = f"{'Proven, were it not so' if fit.contradicted else 'Proven'}: with {percent(fit.confidence)} confidence, "
+    sure += "all of it together"
     if fit.certificate is not None:
         left = percent(1.0 - fit.confidence)
         halves = "half is spent on the bounds of the value and half on those of the limits"
@@ -330,8 +331,8 @@ def _beyond(kept: Any, value: float) -> float:
     return beyond if beyond > 1e-9 + 1e-6 * abs(kept.bound) else 0.0
 
 
-def _needed(kept: Any) -> str:
-    if kept.kept or kept.low is None:
+def _needed(fit: Any, kept: Any) -> str:
+    if kept.kept or kept.low is None or fit.contradicted:  # more such rows would not help
         return ""
     end = f"at most {kept.high:.3g}" if kept.sense == "<=" else f"at least {kept.low:.3g}"
     known = f"{kept.name}: what is proven is only that it is {end}"
