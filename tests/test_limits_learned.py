@@ -457,7 +457,7 @@ def test_a_limit_that_binds_nothing_is_promised_without_a_margin_too():
 
 
 def test_limits_where_episodes_end(tmp_path):
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(1)  # with 0 the test of memory raises one of its false alarms (1%)
     s, a = rng.integers(0, 2, 4_000), rng.integers(0, 2, 4_000)
     table = {"s": s, "a": a, "r": 1.0 * a, "n": rng.integers(0, 2, 4_000), "done": rng.random(4_000) < 0.3,
              "c": (rng.random(4_000) < 0.2 + 0.6 * a).astype(float)}  # fmt: skip
@@ -465,6 +465,7 @@ def test_limits_where_episodes_end(tmp_path):
         table, state="s", action="a", reward="r", next_state="n", terminal="done", time="row", costs="c"
     )
     fit = dualq.learn(log, discount=0.5, limits={"c": 0.3}, start="uniform")
+    assert not fit.contradicted
     assert fit.limits_kept
     # An episode goes on with .7, so discounted steps outside (end) are .5 / (1 - .35); the cost there is .2 + .6 p.
     p = fit.policy.matrix[:, 1]
