@@ -338,8 +338,9 @@ def test_the_committed_tables_and_summary_agree():
 def test_names():
     assert checked_names(["all"]) == [name for name in NAMES if name != "rates"]
     assert checked_names(["rates", "fig2", "rates"]) == ["rates", "fig2"]
-    with pytest.raises(ModelError, match=r"no experiment 'FG1'; did you mean fig1.*known are fig1, fig2"):
-        checked_names(["FG1"])
+    for name in ("fg1", "FG1"):
+        with pytest.raises(ModelError, match=rf"no experiment '{name}'; did you mean fig1.*known are fig1, fig2"):
+            checked_names([name])
     with pytest.raises(ModelError, match="no experiment 'xyzzy'; known are"):
         checked_names(["xyzzy"])
 
@@ -347,7 +348,7 @@ def test_names():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["figure1", "--out", "OUT"], "dualq: no experiment 'figure1'; known are fig1"),
+        (["figure1", "--out", "OUT"], "dualq: no experiment 'figure1'; did you mean fig1"),
         (["fig1", "--seeds", "0", "--out", "OUT"], "dualq: seeds is 0; it must be a whole number, at least 1"),
         (["fig1", "--out", "FILE"], "is a file; give the folder to write into"),
         (["fig1"], "dualq: Missing option '--out'"),

@@ -78,7 +78,7 @@ def checked_names(names: Sequence[str]) -> list[str]:
     known = (*NAMES, "all")
     for name in names:
         if name not in known:
-            close = nearest(name, known)
+            close = nearest(name.replace("figure", "fig"), known)  # as the paper calls them
             hint = f"did you mean {close}? " if close is not None else ""
             raise ModelError(f"no experiment {name!r}; {hint}known are {', '.join(known)}")
     every = [name for name in NAMES if name not in LONG]
