@@ -289,7 +289,7 @@ def test_a_ceiling_at_the_end_of_the_range_is_no_tile(fit):
     for share, shown in ((0.6, True), (0.995, False)):
         upper = low + share * (high - low)
         floor = min(fit.certificate.lower, upper)
-        promise = dataclasses.replace(fit.certificate, upper=upper, upper_supported=floor, lower=floor)
+        promise = dataclasses.replace(fit.certificate, upper=upper, policy_upper=floor, lower=floor)
         assert promise.informative
         html = report_html(dataclasses.replace(fit, certificate=promise))
         assert ("no policy is worth more" in html) == ("ceiling, 95% sure" in html) == shown

@@ -31,7 +31,9 @@ import numpy as np
 from dualq.errors import LogError
 from dualq.labels import Labels
 from dualq.logs.change import Outcome, alike_counts, alike_means
+from dualq.logs.checks import checks_of
 from dualq.logs.counts import Counts
+from dualq.logs.findings import Finding
 from dualq.plain import count, few, p_value
 
 Array = np.ndarray
@@ -45,18 +47,6 @@ UNCLOCKED = "whether the system changed was not tested: no column of numbers or 
 FINER = 10  # parts of a period, by which the beginning and the end of a change are told
 MOST_FINE = 200_000  # counts; where there are more, whole periods must do
 MANY = 1000  # different numbers in a column of the state, from which bins are advised where most pairs are thin
-
-
-@dataclass(frozen=True)
-class Change:
-    """What a test says of the log."""
-
-    what: str  # "behaviour", "dynamics", "rewards" or "memory"
-    found: bool
-    p_value: float
-    tested: int  # states, pairs or transitions with rows enough
-    period: tuple[str, str] | None  # from when to when it was otherwise, as far as periods can tell
-    words: str  # one sentence
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,11 +75,12 @@ class Coverage:
     dropped: int  # without a successor
     skipped: int  # bad ones, set aside
     jumps: int | None  # rows whose next_state is not the state of the following row; None where that cannot be known
-    drift: Mapping[str, Change]  # behaviour, dynamics, rewards; empty where the log has no clock
+    drift: Mapping[str, Finding]  # behaviour, dynamics, rewards; empty where the log has no clock
     drift_by: str | None  # what the periods are cut by
     level: float = LEVEL
-    memory: Change | None = None  # does the state before matter? None where that was not asked
+    memory: Finding | None = None  # does the state before matter? None where that was not asked
     remarks: tuple[str, ...] = ()  # what became of the columns when they were read
+    checks: tuple[Finding, ...] = ()  # what else the rows, read one after another, say of how they were read (checks/)
 
     @property
     def visits(self) -> Array:
@@ -136,7 +127,8 @@ class Coverage:
     @property
     def warnings(self) -> list[str]:
         """What a reader must know before trusting anything learned from this log."""
-        found = [change.words for change in self.drift.values() if change.found and change.what != "behaviour"]
+        found = [finding.words for finding in self.checks if finding.found]
+        found += [change.words for change in self.drift.values() if change.found and change.what != "behaviour"]
         if self.memory is not None and self.memory.found and not self._changed:
             found.append(f"{self.memory.words}: the state misses something")
         return [*found, *([self._scattered] if self.scattered > 0.5 else self._crowded)]
@@ -147,9 +139,9 @@ class Coverage:
         return "dynamics" in self.drift and self.drift["dynamics"].found
 
     @property
-    def evidence(self) -> list[Change]:
+    def evidence(self) -> list[Finding]:
         """What the tests say of the assumptions: that nothing changed with time, and that the state says all."""
-        return [*self.drift.values(), *([self.memory] if self.memory is not None else [])]
+        return [*self.checks, *self.drift.values(), *([self.memory] if self.memory is not None else [])]
 
     @cached_property
     def scattered(self) -> float:
@@ -221,6 +213,7 @@ class Coverage:
                 name: {"found": c.found, "p_value": c.p_value, "period": c.period} for name, c in self.drift.items()
             },
             "memory": None if self.memory is None else {"found": self.memory.found, "p_value": self.memory.p_value},
+            "checks": {check.what: {"found": check.found, "p_value": check.p_value} for check in self.checks},
             "warnings": self.warnings,
             "notes": self.notes,
         }
@@ -246,7 +239,7 @@ def drift_of(
     shape: tuple[int, int],
     level: float = LEVEL,
     finer: Callable[[], Periods | None] = lambda: None,
-) -> dict[str, Change]:
+) -> dict[str, Finding]:
     """The three tests; none, where the log has no clock or all of it lies in one period.
 
     finer   gives the same with FINER times as many periods; asked for once something is found, to tell from when on
@@ -268,12 +261,12 @@ def drift_of(
     return {what: _change(what, test, periods, at, finer) for what, (test, at) in tests.items()}
 
 
-def _change(what: str, test: Test, periods: Periods, level: float, finer: Callable[[], Periods | None]) -> Change:
+def _change(what: str, test: Test, periods: Periods, level: float, finer: Callable[[], Periods | None]) -> Finding:
     outcome = test(periods, periods.period)
     found = outcome.p_value <= level
     period = _where(test, periods, finer()) if found else None
     words = _words(what, outcome, found, period, periods.by)
-    return Change(what, found, outcome.p_value, outcome.tested, period, words)
+    return Finding(what, found, outcome.p_value, outcome.tested, period, words)
 
 
 def _where(test: Test, periods: Periods, fine: Periods | None) -> tuple[str, str]:
@@ -315,7 +308,7 @@ def _when(period: tuple[str, str], by: str) -> str:
     return f"where {column} is between {period[0]} and {period[1]}"
 
 
-def markov_change(previous: Any, s: Any, a: Any, outcome: Any, n: Any, num_actions: int, level: float) -> Change:
+def markov_change(previous: Any, s: Any, a: Any, outcome: Any, n: Any, num_actions: int, level: float) -> Finding:
     """Does the state before help to predict what follows (s, a)?"""
     pair = np.asarray(s, np.int64) * num_actions + a
     test = alike_counts(pair, previous, outcome, n)
@@ -326,10 +319,10 @@ def markov_change(previous: Any, s: Any, a: Any, outcome: Any, n: Any, num_actio
         words = f"what follows depends on the state before too ({p_value(test.p_value)})"
     else:
         words = f"memory: the state before does not help to predict the next ({p_value(test.p_value)})"
-    return Change("memory", found, test.p_value, test.tested, None, words)
+    return Finding("memory", found, test.p_value, test.tested, None, words)
 
 
-def asked_of_memory(counts: Counts, test: Callable[[], Change]) -> Change:
+def asked_of_memory(counts: Counts, test: Callable[[], Finding]) -> Finding:
     """The test of memory; not made where the log is long, or its states so many that it would have too many cells."""
     into = np.bincount(counts.s_next[~counts.ended], minlength=len(counts.states))  # entries, not states: no fewer
     out = np.bincount(counts.s, minlength=len(counts.states))
@@ -338,7 +331,7 @@ def asked_of_memory(counts: Counts, test: Callable[[], Change]) -> Change:
         return test()
     size = count(counts.total, "row") if counts.total > MOST_ROWS else f"up to {cells:,} cells"
     words = f"memory: whether the state before matters was not tested ({size}); log.markov_test() does it"
-    return Change("memory", False, 1.0, 0, None, words)
+    return Finding("memory", False, 1.0, 0, None, words)
 
 
 # ---- from a log in arrays
@@ -351,7 +344,8 @@ def coverage_of_log(log: Any, level: float = LEVEL, periods: int = PERIODS) -> C
     drift = drift_of(cut, counts.shape, level, cache(lambda: _periods_of_log(log, periods * FINER)))
     by = cut.by if cut is not None else None
     memory = asked_of_memory(counts, lambda: markov_test_of_log(log, level))
-    return Coverage(counts, len(log), 0, 0, _jumps_of_log(log), drift, by, level, memory)
+    checks = checks_of(log.trace(), level)
+    return Coverage(counts, len(log), 0, 0, _jumps_of_log(log), drift, by, level, memory, checks=checks)
 
 
 def _jumps_of_log(log: Any) -> int:
@@ -374,7 +368,7 @@ def _periods_of_log(log: Any, periods: int) -> Periods | None:
     return Periods(period, log.state.astype(np.int64), log.action, outcome, np.ones(len(log)), powers, edges, by)
 
 
-def markov_test_of_log(log: Any, level: float = LEVEL) -> Change:
+def markov_test_of_log(log: Any, level: float = LEVEL) -> Finding:
     """Of a log held in arrays."""
     order, first = log.by_episode()
     s, a, s_next, ended = (x[order] for x in (log.state, log.action, log.next_state, log.ended))
@@ -403,7 +397,8 @@ def coverage_of_table(log: Any, level: float = LEVEL, periods: int = PERIODS) ->
             *remarks,
             f"whether the system changed, or the state before matters, was not tested: {_unordered(q)}",
         )
-    return Coverage(counts, len(log), log.dropped, log.skipped, jumps, drift, by, level, memory, remarks)
+    checks = checks_of(log.trace(), level)
+    return Coverage(counts, len(log), log.dropped, log.skipped, jumps, drift, by, level, memory, remarks, checks)
 
 
 def _unordered(q: Any) -> str:
@@ -475,7 +470,7 @@ def _edges(low: float, high: float, periods: int, kind: str) -> tuple[str, ...]:
     return tuple(f"{m:{written}}" for m in moments)
 
 
-def markov_test_of_table(log: Any, level: float = LEVEL) -> Change:
+def markov_test_of_table(log: Any, level: float = LEVEL) -> Finding:
     """Of a log that lies in an engine; it needs an order."""
     q = log.questions
     if q.schema.time is None:

@@ -31,7 +31,8 @@ from dualq.errors import LogError, ModelError
 from dualq.labels import Labels
 from dualq.logs.bad_rows import check_text, quarantine_of, set_aside, stop_at_the_first
 from dualq.logs.counts import Counts, digest
-from dualq.logs.coverage import Change, Coverage, coverage_of_table, markov_test_of_table
+from dualq.logs.coverage import Coverage, coverage_of_table, markov_test_of_table
+from dualq.logs.findings import Finding
 from dualq.logs.parts import part_of
 from dualq.logs.places import MOST, Coder, too_many
 from dualq.logs.queries import LARGEST, Questions, check_types
@@ -39,6 +40,7 @@ from dualq.logs.schema import ROW, Bins, Schema, checked_bins, near, schema_of, 
 from dualq.logs.sources import Source, batches, open_source, reading, with_whole_labels
 from dualq.logs.stream import TableStream
 from dualq.logs.times import text_time
+from dualq.logs.trace import Trace, trace_of_table
 from dualq.plain import count
 
 if TYPE_CHECKING:
@@ -379,7 +381,16 @@ class TableLog:
     def _coverages(self) -> dict[float, Coverage]:
         return {}
 
-    def markov_test(self, level: float = 0.01) -> Change:
+    def trace(self) -> Trace | None:
+        """The rows one after another, episode by episode; None where they have no order."""
+        return self._trace
+
+    @cached_property
+    def _trace(self) -> Trace | None:
+        with progress(self, "reading row by row"), reading(self.opened.name):
+            return trace_of_table(self) if self.has_order else None
+
+    def markov_test(self, level: float = 0.01) -> Finding:
         """Does the state before help to predict the next? If so, the state misses something."""
         with progress(self, "looking at the states before in"), reading(self.opened.name):
             return markov_test_of_table(self, level)
