@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dualq.logs.checks.bins import bins
+from dualq.logs.checks.cycles import cycle
+from dualq.logs.checks.memory import memory
+from dualq.logs.checks.recent import recent
+from dualq.logs.checks.set_aside import set_aside
 from dualq.logs.findings import Finding
 from dualq.logs.trace import Trace
 
-CHECKS: tuple[Callable[[Trace, float], Finding | None], ...] = ()
+CHECKS: tuple[Callable[[Trace, float], Finding | None], ...] = (bins, cycle, recent, memory, set_aside)
 
 
 def checks_of(trace: Trace | None, level: float) -> tuple[Finding, ...]:
