@@ -69,3 +69,48 @@ def trace_of(log: dict[str, Any], length: int | None = None, restarts: bool = Fa
         **more,
     }
     return Trace(**parts)
+
+
+# ---- what is broken
+
+
+def switching_logs(seed: int, logs: int, rows: int, cost: float = 1.0) -> list[dict[str, np.ndarray]]:
+    """A change of action costs something, and the action before is not in the state."""
+    found = markov_logs(seed, logs, rows)
+    for log in found:
+        log["r"] = log["r"] - cost * np.append(0, log["a"][1:] != log["a"][:-1])
+    return found
+
+
+def cycle_logs(seed: int, logs: int, rows: int, period: int = 5, gain: float = 1.0) -> list[dict[str, np.ndarray]]:
+    """Which action pays depends on the place in a cycle, which the planner knows and the state lacks."""
+    found = markov_logs(seed, logs, rows)
+    rng = np.random.default_rng(seed + 1)
+    for log in found:
+        good = (np.arange(rows) % period < period // 2).astype(int)
+        P = rng.dirichlet(np.ones(4), (4, 2))
+        s = 0
+        for k in range(rows):
+            a = good[k] if rng.random() < 0.8 else 1 - good[k]
+            log["s"][k], log["a"][k] = s, a
+            s = log["s_next"][k] = rng.choice(4, p=P[s, a])
+        log["r"] = gain * (log["a"] == good) + rng.normal(size=rows)
+    return found
+
+
+def changed_logs(seed: int, logs: int, rows: int, part: float = 0.04, what: str = "dynamics") -> list[dict[str, Any]]:
+    """The last part of the rows is of another system: rewards fall by 1, or next states are of another model."""
+    one, other = markov_logs(seed, logs, rows), markov_logs(seed + 1, logs, rows)
+    since = rows - int(part * rows)
+    for log, new in zip(one, other, strict=True):
+        if what == "rewards":
+            log["r"][since:] -= 1.0
+        else:
+            for name in ("s", "a", "r", "s_next"):
+                log[name][since:] = new[name][: rows - since]
+            log["s_next"][since - 1] = log["s"][since]
+    return found_order(one)
+
+
+def found_order(logs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return logs

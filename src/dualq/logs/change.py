@@ -205,10 +205,10 @@ def least_of(group: Array, x: Array, groups: int) -> Array:
 
 
 def _thinned(group: Array, row: Array, column: Array) -> tuple[Array, Array, Array, Array]:
-    """The cells and their counts, without rows of few, and with columns put together (-1) that a small row can't show."""
+    """Cells and their counts, without rows of few; columns that the least row cannot show are put together (-1)."""
     (group, row, column), where = _unique(group, row, column)
     n = np.bincount(where).astype(float)
-    (row_group, _), i = _unique(group, row)
+    _, i = _unique(group, row)
     R = np.bincount(i, n)
     kept = (R >= FEWEST_IN_ROW)[i]
     if not kept.any():

@@ -4,7 +4,7 @@ If bins lose nothing, then given (s, a), where s says in which bin a number x is
 rows of every pair are put into two halves, up to the median of x in them and above, and compared:
 
     next states        alike_tables, grouped by (s, a)
-    next bins          their place, 0, 1, 2, ..., for every column in bins: alike_scores, which sees a small shift better
+    next bins          their place, 0, 1, 2, ..., for every column in bins: alike_scores, which sees small shifts better
     rewards, costs     alike_scores, grouped by (s, a)
 
 With K questions each has the level / K. Almost every number moves on from where it was, so with rows enough bins almost
@@ -56,8 +56,8 @@ def bins(trace: Trace, level: float) -> Finding | None:
         predicted = f"what {what}" if what in ("follows", "is earned") else what
         more = 2 * (len(trace.bins[column].edges) + 1)
         words = (
-            f"inside the bins of {column} the number itself still predicts {predicted} ({p_value(p)}): use more bins, or "
-            f"other edges (--bins {column}={more})"
+            f"inside the bins of {column} the number itself still predicts {predicted} ({p_value(p)}): use more bins, "
+            f"or other edges (--bins {column}={more})"
         )
     elif tested:
         words = f"bins: inside them the number tells nothing more, as far as this log can say ({p_value(p)})"

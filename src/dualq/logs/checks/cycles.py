@@ -1,9 +1,10 @@
 """Cycles: do rewards or next states follow a rhythm in time that the state does not contain?
 
 Periods   Rows are put together by t mod p, for the usual periods p of a clock in whole numbers, and of the step in the
-          episode; by hour, weekday and month where the clock is a date. Next states given (s, a) by alike_tables,
-          rewards and costs given (s, a, s') by alike_scores. Where the phase is in the state, it is the same for all
-          rows of a pair, and nothing is left to compare. Half of the level, shared by all questions.
+          episode; by hour, weekday and month where the clock is a date. Next states given (s, a) by alike_tables;
+          rewards and costs by alike_scores, grouped by (s, a), of their ranks among those of the same (s, a, s').
+          Where the phase is in the state, it is the same for all rows of a pair, and nothing is left to compare. Half
+          of the level, shared by all questions.
 Lags      Cycles of other lengths, and shocks that last, show in e, the rank of a reward among those of its (s, a, s').
           In any order of the numbers within their groups E e_i e_j = 0, but -m2 / (N - 1) within one group of N numbers
           with variance m2. So z = sum (e_i e_j - E) / sqrt(sum (e_i e_j)^2) over all rows i, j = i + lag of one episode
@@ -43,7 +44,7 @@ def cycle(trace: Trace, level: float) -> Finding | None:
     asked: list[tuple[str, str, Outcome]] = []
     for name, phase in _phases(trace, used):
         asked.append((name, "next states", alike_tables(pair, phase, outcome)))
-        asked += [(name, x, alike_scores(step, phase, ranks[x])) for x in ranks]
+        asked += [(name, x, alike_scores(pair, phase, ranks[x])) for x in ranks]
     lags = list(_lags(trace, used, step, ranks["rewards"]))
     by_period = min(asked, key=lambda one: one[2].log_p, default=None)
     by_lag = min(lags, key=lambda one: one[1], default=None)
@@ -60,8 +61,8 @@ def cycle(trace: Trace, level: float) -> Finding | None:
     else:
         lag = by_lag[0] if by_lag is not None else 0
         words = (
-            f"rewards depend on those {lag} rows before too ({p_value(p)}): a rhythm, or something that lasts, is not in "
-            "the state"
+            f"rewards depend on those {lag} rows before too ({p_value(p)}): a rhythm, or something that lasts, is not "
+            "in the state"
         )
     return Finding("cycle", found, p, tested, None, words)
 

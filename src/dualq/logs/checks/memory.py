@@ -3,11 +3,11 @@
 If the state says all that matters, rewards (and each cost) given (s, a, s'), and next states given (s, a), do not
 depend on the row before. Rows are put together by the action before, by the state before, and by both:
 
-    rewards, costs   their ranks by alike_scores, grouped by (s, a, s')
+    rewards, costs   their ranks among those of the same (s, a, s'): alike_scores, grouped by (s, a)
     next states      alike_tables, grouped by (s, a), by the action before; `coverage` asks for the state before
 
-Given what came before it, every row is a fresh draw: that an episode's rows depend on each other does not matter. With K
-questions each has the level / K. Where rewards have no noise, a reward that differs at all is found.
+Given what came before it every row is a fresh draw, so that rows of an episode depend on each other does not matter.
+With K questions each has the level / K. Where rewards have no noise, a reward that differs at all is found.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def memory(trace: Trace, level: float) -> Finding | None:
     for name, x in {"rewards depend": trace.r, **{f"{c} depends": x for c, x in trace.costs.items()}}.items():
         ranks = scores(step, x[here])
         for which, label in labels.items():
-            asked[name, which] = alike_scores(step, label, ranks)
+            asked[name, which] = alike_scores(pair, label, ranks)
     asked["next states depend", WHICH[0]] = alike_tables(pair, labels[WHICH[0]], trace.outcome[here])
     (what, which), outcome = min(asked.items(), key=lambda item: item[1].log_p)  # the first of equals
     p = min(1.0, len(asked) * outcome.p_value)

@@ -1,8 +1,9 @@
 """Recent: is the end of the log like all before? That is where the policy will live.
 
-The last 2%, 5% and 10% of the rows by the clock that all share (of the episodes, where time begins anew in each) against
-all rows before: next states given (s, a) by alike_tables, rewards and costs given (s, a, s') by alike_scores. Both hold
-however few the last rows are. With K questions each has the level / K; the part of least p says since when.
+The last 2%, 5% and 10% of the rows, by the clock that all share (by episodes, where time begins anew in each), against
+all rows before: next states given (s, a) by alike_tables; rewards and costs by alike_scores, grouped by (s, a), of
+their ranks among those of the same (s, a, s'). Both hold however few the last rows are. With K questions each has the
+level / K. The part that differs most says since when.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def _tests(trace: Trace, used: Array) -> dict[str, Callable[[Array], Outcome]]:
     ranks = {what: scores(step, x[used]) for what, x in numbers.items()}
     return {
         "the same action leads elsewhere": lambda late: alike_tables(pair, late, outcome),
-        **{what: partial(alike_scores, step, x=x) for what, x in ranks.items()},
+        **{what: partial(alike_scores, pair, x=x) for what, x in ranks.items()},
     }
 
 
