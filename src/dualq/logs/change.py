@@ -165,9 +165,10 @@ def scores(group: Any, x: Any) -> Array:
     return (2.0 * (rank - first[where]) + 1.0) / N[where] - 1.0
 
 
-def alike_scores(group: Any, row: Any, x: Any) -> Outcome:
+def alike_scores(group: Any, row: Any, x: Array) -> Outcome:
     """Whether the means of each group's rows are alike; one entry per number, with `scores` of its group."""
-    return alike_means(group, row, np.ones(np.size(x)), np.array([x, x**2, x**3, x**4]))
+    x2 = x * x
+    return alike_means(group, row, np.ones(x.size), np.array([x, x2, x2 * x, x2 * x2]))
 
 
 def alike_tables(group: Any, row: Any, column: Any) -> Outcome:
@@ -244,11 +245,17 @@ def _together(log_sum: Any, log_each: Array, groups: Array) -> Outcome:
 
 def _unique(*keys: Array) -> tuple[tuple[Array, ...], Array]:
     """The distinct tuples of keys, and which of them each entry has."""
-    codes = np.zeros(keys[0].size, np.int64)
+    codes, size = np.zeros(keys[0].size, np.int64), 1
     for key in keys:
-        code, size = _places(key)
-        codes, _ = _places(codes * max(size, 1) + code)
-    first = np.empty(codes.max(initial=-1) + 1, np.int64)
+        low, span = (int(key.min()), int(np.ptp(key)) + 1) if key.size else (0, 1)
+        if span > DENSE * key.size:
+            key, span = _places(key)
+            low = 0
+        if size * span > DENSE * max(key.size, 1):
+            codes, size = _places(codes)
+        codes, size = codes * span + (key - low), size * span
+    codes, size = _places(codes)
+    first = np.empty(size, np.int64)
     first[codes[::-1]] = np.arange(codes.size)[::-1]
     return tuple(key[first] for key in keys), codes
 
@@ -257,7 +264,7 @@ def _places(key: Array) -> tuple[Array, int]:
     """Which of the distinct numbers each is, in their order, and how many there are; unsorted where they are dense."""
     if key.size == 0:
         return key, 0
-    low, span = int(key.min()), int(key.max()) - int(key.min()) + 1
+    low, span = int(key.min()), int(np.ptp(key)) + 1
     if span > DENSE * key.size:
         distinct, place = np.unique(key, return_inverse=True)
         return place, distinct.size

@@ -81,7 +81,8 @@ def upper_half(group: Array, x: Array) -> Array:
 
 def _bin_of_state(trace: Trace, column: str, finite: Array) -> Array:
     """(S,) the bin of the column in each state; -1 where no row is in it."""
-    place = np.full(trace.shape[0], -1)
-    known = finite & (trace.s >= 0)
-    place[trace.s[known]] = np.searchsorted(trace.bins[column].edges, trace.raw[column][known], "right")
-    return place
+    row = np.full(trace.shape[0], -1)
+    known = np.flatnonzero(finite & (trace.s >= 0))
+    row[trace.s[known]] = known
+    place = np.searchsorted(trace.bins[column].edges, trace.raw[column][row], "right")
+    return np.where(row >= 0, place, -1)

@@ -28,7 +28,7 @@ Array = np.ndarray
 
 PERIODS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 24, 28, 30, 52, 60)
 LAGS = range(1, 31)
-MOST = 200_000  # rows
+MOST = 100_000  # rows
 FEWEST = 100  # products of residuals, for their sum to be about normal
 DAY = 86400
 

@@ -7,7 +7,8 @@ depend on the row before. Rows are put together by the action before, by the sta
     next states      alike_tables, grouped by (s, a), by the action before; `coverage` asks for the state before
 
 Given what came before it every row is a fresh draw, so that rows of an episode depend on each other does not matter.
-With K questions each has the level / K. Where rewards have no noise, a reward that differs at all is found.
+With K questions each has the level / K. Where rewards have no noise, a reward that differs at all is found. A
+long log is read in its last MOST rows.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dualq.logs.findings import Finding
 from dualq.logs.trace import Trace
 from dualq.plain import p_value
 
+MOST = 300_000  # rows
 WHICH = ("the action before", "the state before", "the state and the action before")
 ADVICE = {
     "the action before": "add the previous action to the state",
@@ -29,7 +31,7 @@ ADVICE = {
 
 def memory(trace: Trace, level: float) -> Finding | None:
     """Does what is earned, or what follows, depend on the row before?"""
-    here = np.flatnonzero(trace.follows & trace.used)
+    here = np.flatnonzero(trace.follows & trace.used)[-MOST:]
     if here.size == 0:
         return None
     before = here - 1
