@@ -286,7 +286,7 @@ def proven(blocks: list[Counts], merged: Counts, ask: Question) -> Certificate:
         method="proven",
         rows=merged.total,
         value_range=ask.value_range,
-        policy_upper=float(eta @ np.min(policy_ceilings, axis=0)),
+        policy_upper=float(eta @ np.minimum(np.min(policy_ceilings, axis=0), upper)),
         ceilings=_ceilings(model, best, merged, ask, float(eta @ upper_supported)),
         per_state=table,
         causes=_causes(model, eta, unknown, (f, floor), (best, ceiling_supported), ceiling),
