@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dualq
+import dualq.logs.schema
 
 Array = np.ndarray
 
@@ -33,6 +34,8 @@ class Outcome(NamedTuple):
     truth: float | None
     conditional: bool  # whether the promise names, as its condition, what is wrong here
     named: bool  # the right warning
+    expected: float | None = None  # what the policy is expected to earn, where an error is given
+    error: float | None = None
 
 
 def outcome(situation: Situation) -> Outcome:
@@ -41,11 +44,13 @@ def outcome(situation: Situation) -> Outcome:
         fit = dualq.learn(dualq.read_log(dict(situation.columns), **situation.read), discount=ALPHA)
     except dualq.LogError as error:
         return Outcome(None, None, False, any(word in str(error) for word in situation.words))
+    expected = fit.expected
     told = [*fit.contradicted, *fit.withheld, *fit.conditions, *fit.coverage.warnings, str(fit.coverage.drift_by)]
     named = any(word in line for word in situation.words for line in told)
     conditional = any(word in line for word in situation.words for line in fit.conditions)
     floor = fit.certificate.lower if fit.promised and fit.certificate.informative else None
-    return Outcome(floor, situation.truth(fit), conditional, named)
+    truth = situation.truth(fit)
+    return Outcome(floor, truth, conditional, named, expected.value, expected.standard_error)
 
 
 # ---- the world that all of them disturb
@@ -273,39 +278,109 @@ def rare_loss(seed: int, rows: int = 10_000) -> Situation:
     )
 
 
-def quantile_bins(seed: int, rows: int = 10_000) -> Situation:
-    """A machine wears continuously; the planner sees the number and repairs late, the log has 8 quantile bins."""
+class Numbers(NamedTuple):
+    """A problem whose state is made of numbers; all of it works on many walks at once."""
+
+    names: tuple[str, ...]
+    actions: int
+    begin: Callable[[np.random.Generator, int], Array]  # -> (walks, columns)
+    habit: Callable[[np.random.Generator, Array], Array]  # -> (walks,)
+    step: Callable[[np.random.Generator, Array, Array], tuple[Array, Array]]  # -> rewards, next states
+    bins: Mapping[str, int]
+
+
+def _wear(rng: np.random.Generator, x: Array, a: Array) -> tuple[Array, Array]:
+    u = rng.random(len(x))
+    worn = np.where(a == 1, 0.05 * u, np.minimum(x[:, 0] + 0.12 * u, 1.0))
+    return np.where(a == 1, -0.6, 1.0 - 1.8 * x[:, 0] ** 2), worn[:, None]
+
+
+def _sell(rng: np.random.Generator, x: Array, a: Array) -> tuple[Array, Array]:
+    price = np.array([0.6, 0.9, 1.2, 1.5])[a]
+    sold = np.exp(1.2 * x[:, 0] - 1.6 * price) * rng.uniform(0.8, 1.2, len(x))
+    return price * sold, (0.8 * x[:, 0] + 0.2 * price + 0.02 * rng.standard_normal(len(x)))[:, None]
+
+
+def _order(rng: np.random.Generator, x: Array, a: Array) -> tuple[Array, Array]:
+    stock, level = x.T
+    there = np.minimum(stock + 2.0 * a, 8.0)
+    sold = np.minimum(there, rng.poisson(np.exp(level)))
+    following = 0.9 * level + 0.1 * np.log(2.0) + 0.25 * rng.standard_normal(len(x))
+    return 2.0 * sold - 0.2 * there - 0.8 * (a > 0) - 0.5 * a, np.stack([there - sold, following], axis=1)
+
+
+PROBLEMS = {
+    "maintenance": Numbers(
+        ("wear",),
+        2,
+        lambda rng, n: 0.5 * rng.random((n, 1)),
+        lambda rng, x: (rng.random(len(x)) < np.where(x[:, 0] > 0.72, 0.9, 0.05)).astype(int),
+        _wear,
+        {"wear": 8},
+    ),
+    "pricing": Numbers(
+        ("reference",),
+        4,
+        lambda rng, n: rng.uniform(0.7, 1.3, (n, 1)),
+        lambda rng, x: np.clip(np.rint(3.0 * (x[:, 0] - 0.6) / 0.9 + rng.normal(0, 1.2, len(x))), 0, 3).astype(int),
+        _sell,
+        {"reference": 6},
+    ),
+    "inventory": Numbers(
+        ("stock", "level"),
+        4,
+        lambda rng, n: np.stack([rng.integers(0, 9, n).astype(float), rng.normal(np.log(2.0), 0.5, n)], axis=1),
+        lambda rng, x: np.where(
+            rng.random(len(x)) < 0.3, rng.integers(0, 4, len(x)), np.clip(np.exp(x[:, 1]) * 2 - x[:, 0], 0, 6) // 2
+        ).astype(int),
+        _order,
+        {"level": 4},
+    ),
+}
+
+
+def numbers(problem: Numbers, seed: int, rows: int = 10_000, walks: int = 20) -> Situation:
+    """A log of a problem with numbers in the state, read with quantile bins; the planner saw the numbers."""
     rng = np.random.default_rng(seed)
-
-    def next_wear(x: Array, a: Array, u: Array) -> Array:
-        return np.where(a == 1, 0.05 * u, np.minimum(x + 0.12 * u, 1.0))
-
-    def paid(x: Array, a: Array) -> Array:
-        return np.where(a == 1, -0.6, 1.0 - 1.8 * x**2)
-
-    xs, acts, rewards, x = np.empty(rows), np.empty(rows, int), np.empty(rows), 0.0
-    for k in range(rows):
-        a = int(rng.random() < (0.9 if x > 0.72 else 0.05))
-        xs[k], acts[k], rewards[k] = x, a, float(paid(np.array(x), np.array(a)))
-        x = float(next_wear(np.array(x), np.array(a), rng.random()))
+    x = first = problem.begin(rng, walks)
+    taken = []
+    for day in range(rows // walks):
+        a = problem.habit(rng, x)
+        r, x_next = problem.step(rng, x, a)
+        taken.append((np.arange(walks), np.full(walks, day), *x.T, a, r, *x_next.T))
+        x = x_next
+    names = ("unit", "day", *problem.names, "do", "paid", *(f"next_{name}" for name in problem.names))
+    columns = {name: np.concatenate(column) for name, column in zip(names, zip(*taken, strict=True), strict=True)}
+    read = {"state": list(problem.names), "action": "do", "reward": "paid", "episode": "unit", "time": "day"}
+    read |= {"next_state": [f"next_{name}" for name in problem.names], "bins": dict(problem.bins)}
 
     def truth(fit: Any) -> float:
-        draws = np.random.default_rng(seed + 1)
-        edges = np.array(fit.settings["bins"]["wear"])
-        labels = list(fit.counts.states)
-        bins = dualq.read_log({"wear": xs, "do": acts, "paid": rewards, "t": np.arange(rows)}, **read).bins["wear"]
-        place = np.array([labels.index(label) for label in bins.labels])
-        repair = fit.policy.matrix[place, list(fit.counts.actions).index(1)]
-        x = draws.choice(xs, 4000)
-        total = np.zeros(x.size)
-        for k in range(100):
-            a = (draws.random(x.size) < repair[np.searchsorted(edges, x, side="right")]).astype(int)
-            total += ALPHA**k * paid(x, a)
-            x = next_wear(x, a, draws.random(x.size))
+        draws = np.random.default_rng(seed + 10**6)
+        labels = {tuple(fit.counts.states.named(s).values()): s for s in range(len(fit.counts.states))}
+        actions = np.array([int(a) for a in fit.counts.actions])
+        bins = {name: dualq.logs.schema.Bins(tuple(edges)) for name, edges in fit.settings["bins"].items()}
+        x, total = first[draws.integers(walks, size=4000)], np.zeros(4000)
+        for k in range(120):
+            parts = []
+            for i, name in enumerate(problem.names):
+                if name in bins:
+                    place = np.searchsorted(bins[name].edges, x[:, i], side="right")
+                    parts.append(np.array(bins[name].labels, object)[place])
+                else:
+                    parts.append(x[:, i])
+            s = np.array([labels.get(label, -1) for label in zip(*parts, strict=True)])
+            chances = np.where(s[:, None] >= 0, fit.policy.matrix[s], 1.0 / actions.size).cumsum(axis=1)
+            a = actions[(draws.random((4000, 1)) * chances[:, -1:] > chances).sum(axis=1)]
+            r, x = problem.step(draws, x, a)
+            total += ALPHA**k * r
         return float(total.mean())
 
-    read = {"state": "wear", "action": "do", "reward": "paid", "time": "t", "bins": {"wear": 8}}
-    return Situation({"wear": xs, "do": acts, "paid": rewards, "t": np.arange(rows)}, read, truth, ("bins",))
+    return Situation(columns, read, truth, ("bins",))
+
+
+def quantile_bins(seed: int) -> Situation:
+    """A machine wears continuously; the planner sees the number and repairs late, the log has 8 quantile bins."""
+    return numbers(PROBLEMS["maintenance"], seed)
 
 
 def counter_for_a_clock(seed: int) -> Situation:
