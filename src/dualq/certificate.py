@@ -404,6 +404,8 @@ def assumptions_of(counts: Counts, ask: Question) -> tuple[str, ...]:
         f"episodes: {ends}",
         "no action depended on rows that come later in the log's order (by time; episode by episode where time counts "
         "the steps of each); the number of rows was not chosen by looking at them",
+        "rows were cut off independently of what happened, and none is missing because of what it showed",
+        "whoever decided saw nothing that matters beyond the state",
         "start weights and available actions are as given",
     )
 
