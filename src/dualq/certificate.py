@@ -286,7 +286,7 @@ def proven(blocks: list[Counts], merged: Counts, ask: Question) -> Certificate:
         method="proven",
         rows=merged.total,
         value_range=ask.value_range,
-        policy_upper=float(eta @ np.min(policy_ceilings, axis=0)),
+        policy_upper=float(eta @ np.minimum(np.min(policy_ceilings, axis=0), upper)),
         ceilings=_ceilings(model, best, merged, ask, float(eta @ upper_supported)),
         per_state=table,
         causes=_causes(model, eta, unknown, (f, floor), (best, ceiling_supported), ceiling),
@@ -404,6 +404,8 @@ def assumptions_of(counts: Counts, ask: Question) -> tuple[str, ...]:
         f"episodes: {ends}",
         "no action depended on rows that come later in the log's order (by time; episode by episode where time counts "
         "the steps of each); the number of rows was not chosen by looking at them",
+        "rows were cut off independently of what happened, and none is missing because of what it showed",
+        "whoever decided saw nothing that matters beyond the state",
         "start weights and available actions are as given",
     )
 

@@ -73,6 +73,9 @@ def learn(
     reward_range: Annotated[
         str | None, _option("LO,HI", "What rewards can be, where that is known; else what they were.")
     ] = None,
+    value_range: Annotated[
+        str | None, _option("LO,HI", "What a policy can be worth, where more is known than rewards say.")
+    ] = None,
     discount: Annotated[float, typer.Option(metavar="NUMBER", help="What a reward one step later is worth.")] = 0.95,
     confidence: Annotated[float, typer.Option(metavar="NUMBER", help="Of the certificate.")] = 0.95,
     start: Annotated[
@@ -142,7 +145,7 @@ def learn(
                 delimiter=delimiter,
                 since=since,
                 until=until,
-                reward_range=_range(reward_range),
+                reward_range=_range("--reward-range", reward_range),
                 skip_bad=skip_bad,
                 quarantine=quarantine,
             )
@@ -158,6 +161,7 @@ def learn(
             solver="online" if online else "exact",
             limits=limit or None,
             margin=margin,
+            value_range=_range("--value-range", value_range),
             progress=begin,
         )
         files = [] if out is None else _written(fit, out, begin)
@@ -256,14 +260,14 @@ def _or_none(column: Any) -> Any:
     return False if column in ("none", ["none"]) else column
 
 
-def _range(words: str | None) -> tuple[float, float] | None:
+def _range(option: str, words: str | None) -> tuple[float, float] | None:
     """Two numbers from LO,HI."""
     if words is None:
         return None
     try:
         low, high = map(float, words.split(","))
     except ValueError:
-        raise LogError(f"--reward-range {words}: must be two numbers, LO,HI, such as --reward-range=-10,50") from None
+        raise LogError(f"{option} {words}: must be two numbers, LO,HI, such as {option}=-10,50") from None
     return low, high
 
 
