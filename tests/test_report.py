@@ -94,7 +94,7 @@ def printed(fit):
 
 def test_what_the_tests_say_of_the_assumptions_stands_beside_them(fit):
     html, terminal = Words(report_html(fit)).text, printed(fit)
-    assert len(evidence(fit)) == 4  # behaviour, dynamics, rewards, and the state before
+    assert len(evidence(fit)) == 7  # cycle, recent, memory; behaviour, dynamics, rewards; and the state before
     for words in evidence(fit):
         assert words in html
         assert words in terminal
@@ -151,8 +151,11 @@ def test_no_limit_is_promised_either_where_the_log_speaks_against_it():
 
 
 def test_a_state_that_misses_something_is_no_ground_for_a_promise():
-    # 0 0 1 1 0 0 1 1 ...: what follows 0 depends on what was before it.
-    s = np.tile([0, 0, 1, 1], 200)
+    # 0 0 1 1 0 0 1 1 ..., with a slip now and then: what follows 0 depends on what was before it.
+    rng, s = np.random.default_rng(0), [0, 0]
+    while len(s) < 800:
+        s.append(1 - s[-2] if rng.random() < 0.7 else int(rng.integers(2)))
+    s = np.array(s)
     fit = dualq.learn(dualq.Log(s[:-1], np.zeros(799, int), s[:-1].astype(float), s[1:], 2, 1), discount=0.5)
     assert fit.contradicted == ("memory",)
     assert "the log says that the state misses something" in printed(fit)
