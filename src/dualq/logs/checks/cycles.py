@@ -69,11 +69,6 @@ def _phases(trace: Trace, used: Array) -> Iterator[tuple[str, Array]]:
     same = clock is not None and np.unique(clock - step).size == 1
     for p in PERIODS:
         if clock is not None:
-            yield f"where {_name(trace)} is in a cycle of {p}", clock % p
+            yield f"where {trace.names.get('time', 'time')} is in a cycle of {p}", clock % p
         if not same and step.max() > 0:
             yield f"where a row is in a cycle of {p} rows", step % p
-
-
-def _name(trace: Trace) -> str:
-    name = trace.names.get("time", "")
-    return name if name not in ("", "None") else "time"
