@@ -55,8 +55,12 @@ def learn(
     ] = None,
     episode: Annotated[str | None, _columns("Which rows belong together; `none` if no column says so.")] = None,
     time: Annotated[str | None, _columns("Their order; `row` for the order in the file, or `none`.")] = None,
-    terminal: Annotated[str | None, _columns("Whether the episode ended here, or `none`.")] = None,
-    truncated: Annotated[str | None, _columns("Whether the episode was cut off here, or `none`.")] = None,
+    terminal: Annotated[
+        str | None, _columns("Whether the episode ended here; `last` if all ended with their last rows, or `none`.")
+    ] = None,
+    truncated: Annotated[
+        str | None, _columns("Whether the recording stopped here; `last` if all did, or `none`.")
+    ] = None,
     cost: Annotated[list[str] | None, _option("COLUMN", "A cost to count beside the reward; may be repeated.")] = None,
     bins: Annotated[
         list[str] | None,
@@ -70,6 +74,9 @@ def learn(
         str | None, _option("TIME", "Learn from the rows from this time on: the part that holds, after a change.")
     ] = None,
     until: Annotated[str | None, _option("TIME", "Learn from the rows before this time.")] = None,
+    clock: Annotated[
+        str | None, _option("KIND", "Of the time column: shared by all episodes, or episode, if it counts their steps.")
+    ] = None,
     reward_range: Annotated[
         str | None, _option("LO,HI", "What rewards can be, where that is known; else what they were.")
     ] = None,
@@ -117,7 +124,7 @@ def learn(
         from dualq.logs.tables import read_log
 
         given = (state, action, reward, next_state, episode, time, terminal, truncated, cost, bins, table, delimiter)
-        if log is None and any((*given, reward_range, quarantine, since, until)):
+        if log is None and any((*given, reward_range, quarantine, since, until, clock)):
             raise LogError("columns were named, but no LOG; give the file, or leave the columns out")
         if quarantine is not None and not skip_bad:
             raise LogError("--quarantine says where bad rows go, but without --skip-bad the first of them stops")
@@ -145,6 +152,7 @@ def learn(
                 delimiter=delimiter,
                 since=since,
                 until=until,
+                clock=clock,
                 reward_range=_range("--reward-range", reward_range),
                 skip_bad=skip_bad,
                 quarantine=quarantine,

@@ -441,8 +441,8 @@ def _clock(q: Any) -> tuple[str | None, str]:
 
     if q.schema.time is None:
         return None, ""
-    if q.e and q.schema.time != "row" and q.restarts():  # time begins anew: the episodes themselves are in order
-        return (q.e[0], f"episode ({q.schema.episode[0]})") if runs(q.e[0]) else (None, "")
+    if q.restarts():  # time begins anew: the episodes themselves are in order
+        return (q.e[0], f"episode ({q.schema.episode[0]})") if len(q.e) == 1 and runs(q.e[0]) else (None, "")
     if runs("t"):
         return "t", ROWS if q.schema.time == "row" else f"time ({q.schema.time})"
     return None, ""

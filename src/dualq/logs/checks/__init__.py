@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dualq.logs.checks.ends import ends
+from dualq.logs.checks.gaps import gaps
 from dualq.logs.findings import Finding
 from dualq.logs.trace import Trace
 
-CHECKS: tuple[Callable[[Trace, float], Finding | None], ...] = ()
+CHECKS: tuple[Callable[[Trace, float], Finding | None], ...] = (ends, gaps)
 
 
 def checks_of(trace: Trace | None, level: float) -> tuple[Finding, ...]:
