@@ -90,6 +90,7 @@ class Coverage:
     level: float = LEVEL
     memory: Change | None = None  # does the state before matter? None where that was not asked
     remarks: tuple[str, ...] = ()  # what became of the columns when they were read
+    doubts: tuple[str, ...] = ()  # what in the columns may be wrong
 
     @property
     def visits(self) -> Array:
@@ -139,7 +140,7 @@ class Coverage:
         found = [change.words for change in self.drift.values() if change.found and change.what != "behaviour"]
         if self.memory is not None and self.memory.found and not self._changed:
             found.append(f"{self.memory.words}: the state misses something")
-        return [*found, *([self._scattered] if self.scattered > 0.5 else self._crowded)]
+        return [*found, *self.doubts, *([self._scattered] if self.scattered > 0.5 else self._crowded)]
 
     @property
     def _changed(self) -> bool:
@@ -403,7 +404,7 @@ def coverage_of_table(log: Any, level: float = LEVEL, periods: int = PERIODS) ->
             *remarks,
             f"whether the system changed, or the state before matters, was not tested: {_unordered(q)}",
         )
-    return Coverage(counts, len(log), log.dropped, log.skipped, jumps, drift, by, level, memory, remarks)
+    return Coverage(counts, len(log), log.dropped, log.skipped, jumps, drift, by, level, memory, remarks, log.warnings)
 
 
 def _unordered(q: Any) -> str:
