@@ -41,6 +41,8 @@ LEAST = 200  # rows in which bins can be found
 MOST_BINS, LEAST_SHARE = 8, 0.02
 ROWS_EACH = 10
 BUCKETS = 256  # places between which a number may be cut
+BESIDE = 2  # buckets beside a cut, in which its edge may lie
+SLIP = 1e-9  # 3.913 / 0.001 is a little less than 3913
 OWN = 50  # rows from which an action is looked at by itself
 
 
@@ -83,7 +85,7 @@ def found_bins(opened: Source, q: Questions, bins: Mapping[str, Any]) -> tuple[S
             f"used; {LEAST} are needed: give the bins yourself: {bins_words(dict.fromkeys(columns, 4))}"
         )
     edges = _edges(seen, left / ROWS_EACH / seen.others(bins))
-    said = [_said(column, found, seen) for column, found in edges.items()]
+    said = [_said(column, found) for column, found in edges.items()]
     where = f"found in the {count(seen.rows, 'row')} where {clock} < {cut}, which were then left out"
     later = replace(later, remarks=(*opened.remarks, f"bins {'; '.join(said)} ({where})"))
     return later, {**bins, **{column: found.edges for column, found in edges.items()}}
@@ -267,10 +269,10 @@ class _Column:
         low, high = self.highs[k - 1], self.lows[k]
         if self.few:
             return roundest(low, high, high)
-        inside = [self.cuts[i] for i in range(len(self.cuts)) if self.cuts[i] != k]  # no other edge may be crossed
-        below = self.lows[k - 1] if k - 1 not in inside else low
-        above = self.highs[k] if k + 1 not in inside else high
-        return roundest(below, above, (low + high) / 2.0)
+        near = self.cuts.index(k)  # a round number may lie a little beside the cut, and not beyond the next one
+        below = max(k - 1 - BESIDE, self.cuts[near - 1])
+        above = min(k + BESIDE, self.cuts[near + 1] - 1)
+        return roundest(self.lows[below], self.highs[above], (low + high) / 2.0)
 
 
 def _edges(seen: _Seen, room: float) -> dict[str, _Found]:
@@ -293,15 +295,16 @@ def _edges(seen: _Seen, room: float) -> dict[str, _Found]:
 def _of(made: _Column, x: Array) -> _Found:
     if made.edges():
         return _Found(made.edges(), True)
-    middle, above = float(np.median(x)), x[x > x.min()]  # nothing told more: two halves, since some edge is needed
-    return _Found([middle if middle > x.min() else float(above.min()) if above.size else middle], False)
+    a, b = np.quantile(x, (0.45, 0.55))  # no cut tells anything: about two halves, since some edge is needed
+    low, high = (a, b) if x.min() <= a < b else (x.min(), np.append(x[x > x.min()], x.min()).min())
+    return _Found([roundest(low, high, (low + high) / 2.0)], False)
 
 
-def _said(column: str, found: _Found, seen: _Seen) -> str:
+def _said(column: str, found: _Found) -> str:
     edges = ", ".join(f"{edge:.10g}" for edge in found.edges)
     if found.helps:
         return f"{column}={edges}"
-    return f"{column}={edges} (no cut predicts anything, so this is the median: leave {column} out of the state)"
+    return f"{column}={edges} (about the middle, since no cut predicts anything: leave {column} out of the state)"
 
 
 def roundest(low: float, high: float, near: float) -> float:
@@ -314,7 +317,7 @@ def roundest(low: float, high: float, near: float) -> float:
     for exponent in range(power, power - 18, -1):
         for step in (1.0, 0.5, 0.2):
             size = step * 10.0**exponent
-            least, most = math.floor(low / size) + 1, math.floor(high / size)
+            least, most = math.floor(low / size + SLIP) + 1, math.floor(high / size + SLIP)
             k = min(max(round(near / size), least), most)
             number = float(f"{k * size:.15g}")
             if least <= most and low < number <= high:
