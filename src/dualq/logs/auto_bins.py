@@ -55,10 +55,9 @@ def asked_bins(opened: Source, schema: Schema, bins: Any) -> dict[str, Any]:
     if bins != AUTO:
         right = 'it must be {column: number of bins, list of edges or "auto"}, or "auto" for all'
         raise LogError(f"{opened.name}: bins is {bins!r}; {right}")
-    types = opened.table.schema()
     with reading(opened.name):
         found = numbers_in(opened.table, schema.state)
-    return {column: AUTO for column, x in found.items() if x.different > FEW or not types[column].is_integer()}
+    return {column: AUTO for column, x in found.items() if x.different > FEW}
 
 
 def found_bins(opened: Source, q: Questions, bins: Mapping[str, Any]) -> tuple[Source, dict[str, Any]]:

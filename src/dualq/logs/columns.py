@@ -28,6 +28,7 @@ MANY = 200  # different whole numbers that are always allowed as actions
 PER_ACTION = 100  # rows for each of them, from which more are allowed
 LEAST = 1_000  # rows, below which states that occur once are warned of and not refused
 CROWDED = 2 / 3  # states per row from which a state is refused
+EXACT = 2.0**53  # up to here every whole number is a float
 MISSING = frozenset(
     ("", "na", "n/a", "n.a.", "#n/a", "<na>", "nan", "null", "(null)", "nil", "none", "missing", "-", "--", "?")
 )
@@ -65,12 +66,19 @@ def numbers_in(table: Any, columns: Sequence[str]) -> dict[str, Numbers]:
         x = first[column]
         asked |= {f"rows{i}": x.count(), f"different{i}": x.nunique()}
         if not types[column].is_integer():
-            asked[f"fractions{i}"] = x.count(where=x.cast("float64") != x.cast("float64").floor())
+            asked[f"fractions{i}"] = x.count(where=is_fraction(x))
     answer = first.aggregate(**asked).to_pyarrow().to_pylist()[0]
     return {
         column: Numbers(answer[f"rows{i}"], answer[f"different{i}"], answer.get(f"fractions{i}", 0))
         for i, column in enumerate(found)
     }
+
+
+def is_fraction(x: Any) -> Any:
+    """Whether a number is no whole one; those that are not finite, or too large to tell, are none either."""
+    x = x.cast("float64")
+    x = (x.abs() <= EXACT).ifelse(x, 0.5)
+    return x != x.floor()
 
 
 def is_continuous(x: Numbers) -> bool:
