@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dualq.cli.columns import bins_of, listed, or_none
 from dualq.cli.shared import Json, console, print_files, print_json, stages, working
 from dualq.errors import LogError
 from dualq.plain import count
@@ -64,7 +65,10 @@ def learn(
     cost: Annotated[list[str] | None, _option("COLUMN", "A cost to count beside the reward; may be repeated.")] = None,
     bins: Annotated[
         list[str] | None,
-        _option("COLUMN=N", "Cut a column of numbers into N bins of equal size, or at edges: COLUMN=0,10,50."),
+        _option("COLUMN=N", "Cut numbers into N bins of equal size, or at edges: COLUMN=0,10,50; `auto` finds bins."),
+    ] = None,
+    columns: Annotated[
+        str | None, _option("A,B,C", "Names of the columns, where the first line of the file is a row already.")
     ] = None,
     delimiter: Annotated[
         str | None, _option("MARK", "Between the fields of a CSV, where it is an unusual one.")
@@ -123,7 +127,21 @@ def learn(
     with stages("Reading the log") as begin:
         from dualq.logs.tables import read_log
 
-        given = (state, action, reward, next_state, episode, time, terminal, truncated, cost, bins, table, delimiter)
+        given = (
+            state,
+            action,
+            reward,
+            next_state,
+            episode,
+            time,
+            terminal,
+            truncated,
+            cost,
+            bins,
+            table,
+            delimiter,
+            columns,
+        )
         if log is None and any((*given, reward_range, quarantine, since, until, clock)):
             raise LogError("columns were named, but no LOG; give the file, or leave the columns out")
         if quarantine is not None and not skip_bad:
@@ -133,21 +151,22 @@ def learn(
 
             opened = read_log(shipped.path(), **shipped.COLUMNS)
         else:
-            columns = {
-                "state": _listed(state),
-                "action": _listed(action),
+            parts = {
+                "state": listed(state),
+                "action": listed(action),
                 "reward": reward,
-                "next_state": _or_none(_listed(next_state)),
-                "episode": _or_none(_listed(episode)),
-                "time": _or_none(time),
-                "terminal": _or_none(terminal),
-                "truncated": _or_none(truncated),
+                "next_state": or_none(listed(next_state)),
+                "episode": or_none(listed(episode)),
+                "time": or_none(time),
+                "terminal": or_none(terminal),
+                "truncated": or_none(truncated),
             }
             opened = read_log(
                 log,
-                **columns,
+                **parts,
                 costs=cost or (),
-                bins=_bins(bins or []),
+                bins=bins_of(bins or []),
+                columns=listed(columns),
                 table=table,
                 delimiter=delimiter,
                 since=since,
@@ -259,15 +278,6 @@ def _label(words: str) -> Any:
     return tuple(label) if isinstance(label, list) else label
 
 
-def _listed(columns: str | None) -> list[str] | None:
-    return None if columns is None else [name.strip() for name in columns.split(",")]
-
-
-def _or_none(column: Any) -> Any:
-    """False for the word `none`: there is no such column, and none is looked for."""
-    return False if column in ("none", ["none"]) else column
-
-
 def _range(option: str, words: str | None) -> tuple[float, float] | None:
     """Two numbers from LO,HI."""
     if words is None:
@@ -277,19 +287,3 @@ def _range(option: str, words: str | None) -> tuple[float, float] | None:
     except ValueError:
         raise LogError(f"{option} {words}: must be two numbers, LO,HI, such as {option}=-10,50") from None
     return low, high
-
-
-def _bins(words: list[str]) -> dict[str, Any]:
-    """{column: number of bins, or edges} from COLUMN=N or COLUMN=EDGE,EDGE,..."""
-    bins: dict[str, Any] = {}
-    for word in words:
-        column, _, value = word.rpartition("=")
-        try:
-            numbers = [float(part) for part in value.split(",")]
-        except ValueError:
-            numbers = []
-        whole = len(numbers) > 1 or (numbers and numbers[0] == numbers[0] // 1)
-        if not column or not whole or not all(abs(x) < float("inf") for x in numbers):
-            raise LogError(f"--bins {word}: must be COLUMN=N, or COLUMN=EDGE,EDGE,... such as stock=0,10,50")
-        bins[column] = numbers if len(numbers) > 1 else int(numbers[0])
-    return bins
