@@ -90,9 +90,10 @@ class Fit:
     def limits_kept(self) -> bool:
         """Whether every limit is promised, with the asked confidence; True where there are none.
 
-        Nothing is promised by a proof whose assumptions the log speaks against (`contradicted`).
+        Nothing is promised by a proof whose assumptions the log speaks against (`contradicted`), or leaves in doubt.
         """
-        return all(kept.kept and not (kept.basis == "proven" and self.contradicted) for kept in self.limits)
+        doubtful = bool(self.contradicted or self.settings.get("doubts"))
+        return all(kept.kept and not (kept.basis == "proven" and doubtful) for kept in self.limits)
 
     @property
     def contradicted(self) -> tuple[str, ...]:
@@ -364,6 +365,17 @@ class Fit:
             "share_changed": self.share_changed,
             "coverage": self.coverage.summary(),
         }
+
+    def __repr__(self) -> str:
+        from dualq.report.words import brief
+
+        return brief(self)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the verdict, the numbers and the changes worth most."""
+        from dualq.report.notebook import fragment
+
+        return fragment(self)
 
     # ---- what leaves the room
 
