@@ -396,11 +396,13 @@ def assumptions_of(counts: Counts, ask: Question) -> tuple[str, ...]:
     value = f"[{ask.value_range[0]:g}, {ask.value_range[1]:g}]"
     ends = "episodes end where the log says so" if counts.ended.any() else "no episode ends: none in the log did"
     later = (
-        "what happens after an action depends on the state and the action only: not on what came before, nor on the time",
-        f"values are in {value} ({'given' if ask.range_given else 'from the rewards'})",
+        "what happens next depends on the state and the action only: not on what came before, nor on the time",
+        f"what is earned over time is in {value} ({'given' if ask.range_given else 'from the rewards'})",
         ends,
     )
-    at_once = ("what an action earns depends on the state and the action only: not on what came before, nor on the time",)
+    at_once = (
+        "what an action earns depends on the state and the action only: not on what came before, nor on the time",
+    )
     return (
         f"all bounds hold together with probability {ask.confidence:g}",
         *(later if ask.alpha > 0.0 else at_once),

@@ -520,15 +520,15 @@ def _check_plug_in(estimates: Estimates, asked: Sequence[Asked]) -> None:
 
 HOW = {
     "proven": "It is the best policy found whose bounds on the limited costs stay within the limits.",
-    "lowest ceiling": "No policy was found whose bounds stay within the limits, so they are not guaranteed: this policy "
-    "has the lowest bounds.",
-    "estimated": "This log can prove next to nothing about these costs, so the limits are not guaranteed: the policy is "
-    "the best one that is expected to keep them, with a margin of standard errors.",
-    "lowest estimate": "No policy was found that is expected to keep the limits with a margin of standard errors, so they "
-    "are not guaranteed: this policy comes closest.",
+    "lowest ceiling": "No policy was found whose bounds stay within the limits, so they are not guaranteed: this "
+    "policy has the lowest bounds.",
+    "estimated": "This log can prove next to nothing about these costs, so the limits are not guaranteed: the policy "
+    "is the best one that is expected to keep them, with a margin of standard errors.",
+    "lowest estimate": "No policy was found that is expected to keep the limits with a margin of standard errors, so "
+    "they are not guaranteed: this policy comes closest.",
     "model": "The limits are kept in the model of the log; they are not guaranteed.",
-    "none": "The limits are kept in the log's own averages, with no margin, so they are not guaranteed: the truth may well "
-    "be beyond them.",
+    "none": "The limits are kept in the log's own averages, with no margin, so they are not guaranteed: the truth may "
+    "well be beyond them.",
     "none, but proven": "No margin was asked for, but the bounds stay within the limits anyway.",
     "by themselves": "These limits need no estimate.",
 }
@@ -547,6 +547,6 @@ def _reason(solution: LimitedSolution, limits: Sequence[Kept], how: str, estimat
         how = "none, but proven"
     texts = " and ".join(kept.text for kept in limits)
     return (
-        f"The new policy earns as much as possible under {texts}. Rarely tried actions are judged cautiously. It {random}. "
-        f"{HOW[how]}"
+        f"The new policy earns as much as possible under {texts}. Rarely tried actions are judged cautiously. It "
+        f"{random}. {HOW[how]}"
     )

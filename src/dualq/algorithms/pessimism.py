@@ -202,9 +202,10 @@ def _reason(rows: Rows, policy: Policy, pessimism: float) -> str:
     care = "Averages of the log are taken at face value, however few rows they have (pessimism 0)."
     if pessimism > 0.0:
         care = "Rarely tried actions are judged cautiously."
+    some = f"{changed:,}" if changed else "none"
     return (
         f"In {int(choices.sum()):,} of {int(rows.seen.sum()):,} states the log has tried more than one action; in "
-        f"{changed:,} of these the new policy prefers another action than the most frequent one. {care}"
+        f"{some} of these the new policy prefers another action than the most frequent one. {care}"
     )
 
 

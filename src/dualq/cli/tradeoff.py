@@ -71,8 +71,8 @@ def frontier(
     page.print(
         f"\nEach line is the best policy for its limit: what it is expected to earn, and its cost per {each}, with one "
         f"standard error. The bounds hold for all lines together with {percent(curve.confidence)} confidence, on the "
-        f"conditions that `dualq learn` names; they come from {blocks}. --json and a .csv file have all digits, and the "
-        "price of the limit at each point."
+        f"conditions that `dualq learn` names; they come from {blocks}. --json and a .csv file have all digits, and "
+        "the price of the limit at each point."
     )
     if doubtful(fit):
         page.print(f"\n{guarantee(fit)[0]}", markup=False)

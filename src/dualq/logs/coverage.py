@@ -188,9 +188,8 @@ class Coverage:
         if self.jumps:
             notes.append(f"in {count(self.jumps, 'row')} the next state is not the state of the following row")
         if self.never_left:
-            notes.append(
-                f"{count(len(self.never_left), 'state')} reached in which no decision was logged ({few(self.never_left, 3)})"
-            )
+            states = count(len(self.never_left), "state")
+            notes.append(f"{states} reached in which no decision was logged ({few(self.never_left, 3)})")
         if self.memory is not None and self.memory.found and self._changed:
             notes.append(f"{self.memory.words}, as always where the system changes")
         return [*notes, *self.remarks]
@@ -225,7 +224,7 @@ class Coverage:
         pairs, worth = int(self.supported.sum()), count(round(self.effective_size), "row")
         lines = [
             f"{count(self.rows, 'row')}, {count(S, 'state')}, {count(A, 'action')}",
-            f"{pairs:,} of {S * A:,} combinations of state and action occur, {self.thin:,} of them in fewer than {THIN} rows",
+            f"{pairs:,} of {S * A:,} combinations of state and action occur, {self.thin:,} in fewer than {THIN} rows",
             f"as informative as {worth} spread evenly over them; the rarest has {self.zeta:.2g} of all",
             *(f"note: {note}" for note in self.notes),
             *(f"warning: {warning}" for warning in self.warnings),

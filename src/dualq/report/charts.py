@@ -1,8 +1,8 @@
 """The charts of the report: SVG and HTML that need no network and no script, and print as they look.
 
-`intervals`, `bars` and `policy_map` are as wide as the text around them, on any screen: positions are shares of the width,
-letters keep their size. `curve` is an SVG of its own, for a file too. Colours are attributes, for files, and classes, so
-that the page's style can turn them for dark screens. No chart needs colour to be read: what it shows is also written.
+`intervals`, `bars` and `policy_map` are as wide as the text around them, on any screen: positions are shares of the
+width, letters keep their size. `curve` is an SVG of its own, for a file too. Colours are attributes, for files, and
+classes, so that the page's style can turn them for dark screens. What colours show is also written.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def palette(count: int) -> list[str]:
     return [f"hsl({round(360 * i / count)} 60% {78 if i % 2 else 68}%)" for i in range(count)]
 
 
-def intervals(rows: Rows, title: str) -> str:
+def intervals(rows: Rows) -> str:
     """A bar from `low` to `high` per row below its `name`, a dot at `value`; those that are `sure` in another ink."""
     low, high, ticks = _axis([x for row in rows for x in (row["low"], row["high"], row.get("value")) if x is not None])
 
@@ -52,8 +52,7 @@ def intervals(rows: Rows, title: str) -> str:
             dot = f'cx="{at(row["value"])}" cy="{y + 30}" r="5" fill="{colour}"'
             parts.append(f'<circle class="{ink}" {dot}/>')
     parts += [_text(at(x), height + 16, _tick(x, ticks), "muted", MUTED, "middle") for x in ticks]
-    parts.append(_text("50%", height + 34, title, "muted", MUTED, "middle"))
-    return _svg("100%", height + 42, parts)
+    return _svg("100%", height + 24, parts)
 
 
 def bars(rows: Rows) -> str:
@@ -206,6 +205,6 @@ def _text(
 
 def _svg(width: str, height: float, parts: Iterable[str]) -> str:
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" width="{width}" height="{height:g}" font-family="{FONT}">'
-        f"{''.join(parts)}</svg>"
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" width="{width}" height="{height:g}" '
+        f'font-family="{FONT}">{"".join(parts)}</svg>'
     )

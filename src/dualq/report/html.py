@@ -12,7 +12,15 @@ from scipy.special import ndtri
 
 from dualq._version import __version__
 from dualq.report import charts
-from dualq.report.limit_words import bounds_words, cost_table, cost_words, doubtful, kept_words, limit_table, limit_words
+from dualq.report.limit_words import (
+    bounds_words,
+    cost_table,
+    cost_words,
+    doubtful,
+    guarantees,
+    limit_table,
+    limit_words,
+)
 from dualq.report.page import (
     facts,
     figure,
@@ -24,7 +32,6 @@ from dualq.report.page import (
     section,
     table,
     text,
-    tiles,
     tree,
     verdict,
 )
@@ -32,15 +39,16 @@ from dualq.report.rules import Rules, rules_of
 from dualq.report.words import (
     CHANGES,
     CHANGES_EXPLAINED,
+    RESTS,
     START,
     assumptions,
     ceilings,
     change_cells,
     changed,
+    changes_heading,
     covered,
     earned,
     estimate,
-    guarantee,
     more_rows,
     number,
     one_shot,
@@ -56,6 +64,7 @@ from dualq.report.words import verdict as verdict_words
 
 SHOWN_STATES = 200  # rows of the policy's table; the rest is in policy.csv
 MOST_CELLS = 3000  # of a policy map
+SPARE = ("changed", "worth", "rows")  # columns of the changes that a narrow screen leaves out
 MOST_CURVES = 3  # trade-offs that are drawn
 
 
@@ -71,10 +80,10 @@ def report_html(fit: Any) -> str:
     return page(
         f"{fit.verdict.capitalize()}: what to do, learned from {fit.settings['source']}",
         f'<p class="muted">{_source(fit)}</p>',
-        verdict(fit.verdict, verdict_words(fit), guarantee(fit), sure),
+        verdict(fit.verdict, verdict_words(fit), guarantees(fit), sure),
         *(note(words, warn=True) for words in warnings(fit)),
         figure(_worth(fit), _worth_caption(fit)),
-        section("What to do", *_changes(fit), *_policy(fit)),
+        section(changes_heading(fit), *_changes(fit), *_policy(fit)),
         section("Why", *_why(fit)),
         *([section("Limits", *_limits(fit))] if fit.limits else []),
         *([section("Costs", text(cost_words(fit)), table(*cost_table(fit), stack=True))] if cost_table(fit)[1] else []),
@@ -106,13 +115,15 @@ def _worth(fit: Any) -> str:
         for place, name, (low, high) in zip((1, 3), ("the new policy", "what was done so far"), ends, strict=True):
             words = f"{name}, guaranteed ({sure}): {number(low)} to {number(high)}"
             rows.insert(place, {"name": words, "low": low, "high": high, "sure": True})
-    what = "average reward of one decision" if one_shot(fit) else f"rewards added up from {START[fit.settings['start']]}"
-    return charts.intervals(rows, what)
+    return charts.intervals(rows)
 
 
 def _worth_caption(fit: Any) -> str:
     z = float(ndtri(0.5 + fit.confidence / 2.0))
-    words = f"Dots: expected. Thin lines: {z:.3g} standard errors on both sides."
+    what = f"Rewards added up over time, starting {START[fit.settings['start']]}"
+    if one_shot(fit):
+        what = "The average reward of one decision"
+    words = f"{what}. Dots: expected; thin lines: {z:.3g} standard errors on both sides."
     if fit.promised and fit.certificate.informative:
         words += " Thick bars: guaranteed, on the conditions above."
     return words
@@ -127,16 +138,20 @@ def _changes(fit: Any) -> list[str]:
         return [text(changed(fit, 0))]
     header = [*fit.counts.states.names, *CHANGES]
     body = [[*row["state"].values(), *change_cells(row)] for row in rows]
-    return [text(changed(fit, len(rows))), table(header, body, stack=True), note_below(CHANGES_EXPLAINED)]
+    return [text(changed(fit, len(rows))), table(header, body, spare=SPARE), note_below(CHANGES_EXPLAINED)]
 
 
 def _policy(fit: Any) -> list[str]:
     if len(fit.counts.states.names) <= 2 and len(fit.counts.states) <= MOST_CELLS:
-        caption = "The action in each state; where it is random, the most probable one. Hatched: the log has tried it there "
+        caption = (
+            "The action in each state; where it is random, the most probable one. Hatched: the log has tried it there "
+        )
         return [heading("The policy"), figure(_map(fit), f"{caption}in fewer than 10 rows.")]
     columns = fit.policy.columns()
+    if fit.policy.is_deterministic:
+        columns.pop("probability")
     body = list(zip(*columns.values(), strict=True))
-    words = "What to do in each state, and with which probability where that is random."
+    words = "What to do in each state" + ("." if fit.policy.is_deterministic else ", and with which probability.")
     more = f" The first {SHOWN_STATES} of {len(body):,} rows; policy.csv has all." if len(body) > SHOWN_STATES else ""
     return [
         heading("The policy in a few rules"),
@@ -167,7 +182,7 @@ def _rules(fit: Any) -> list[str]:
                 for rule in found.rules
             ]
         )
-    words = f"A summary: it gives the new policy's action in {percent(found.fidelity)} of its decisions."
+    words = f"A summary: it gives the new policy's action in {100.0 * found.fidelity:.1f}% of its decisions."
     return [shown, note_below(words)]
 
 
@@ -192,7 +207,9 @@ def _map(fit: Any) -> str:
         ]
 
     if len(names) == 1:  # one column goes down the page, and the two policies stand side by side
-        return charts.policy_map([("", [row for x, choice in panels for row in rows(choice, x)])], "", names[0], actions)
+        return charts.policy_map(
+            [("", [row for x, choice in panels for row in rows(choice, x)])], "", names[0], actions
+        )
     return charts.policy_map([(name, rows(choice, None)) for name, choice in panels], names[1], names[0], actions)
 
 
@@ -201,34 +218,20 @@ def _map(fit: Any) -> str:
 
 def _why(fit: Any) -> list[str]:
     return [
-        tiles(_tiles(fit)),
-        table(*worth_table(fit)),
+        table(*worth_table(fit), stack=True),
         *map(text, [earned(fit), *really_earned(fit), fit.reason]),
     ]
-
-
-def _tiles(fit: Any) -> list[tuple[str, str, str, bool]]:
-    cells = [
-        ("the new policy", estimate(fit.expected), "expected", False),
-        ("what was done so far", estimate(fit.logged), "expected", False),
-    ]
-    if fit.returns is not None:
-        cells.append(("what the log's episodes earned", estimate(fit.returns), "really", False))
-    cells += [(kept.text, f"{kept.estimate:.3g}", f"expected; kept: {kept_words(fit, kept)}", False) for kept in fit.limits]
-    if fit.promised and fit.certificate.informative:
-        words = f"guaranteed ({percent(fit.confidence)}), on the conditions above"
-        cells.append(("the new policy, at least", number(fit.certificate.lower), words, True))
-    return cells
 
 
 # ---- limits
 
 
 def _limits(fit: Any) -> list[str]:
-    warning = "" if fit.limits_kept else note("Not every limit is guaranteed; the table says what each rests on.", warn=True)
-    words = [text(sentence, sentence.startswith("Guaranteed")) for sentence in limit_words(fit)]
+    warning = (
+        "" if fit.limits_kept else note("Not every limit is guaranteed; the table says what each rests on.", warn=True)
+    )
     curves = [kept for kept in fit.limits if kept.low is not None][:MOST_CURVES]
-    parts = [warning, table(*limit_table(fit), stack=True), *words, note_below(bounds_words(fit))]
+    parts = [warning, table(*limit_table(fit), stack=True), *map(text, limit_words(fit)), note_below(bounds_words(fit))]
     return [*parts, *(_curve(fit, kept) for kept in curves)]
 
 
@@ -238,9 +241,9 @@ def _curve(fit: Any, kept: Any) -> str:
     band = fit.certificate is not None and fit.certificate.informative and not doubtful(fit)
     behind = " The pale band: bounds on what is earned." if band else ""
     caption = (
-        f"What a limit on {kept.name} costs: the most that can be earned for every limit, as expected, with one standard "
-        f"error on both sides. The dashed line is the limit you asked for, the diamond the new policy ({kept.estimate:.3g} "
-        f"of {kept.name}).{behind}"
+        f"What a limit on {kept.name} costs: the most that can be earned for every limit, as expected, with one "
+        "standard error on both sides. The dashed line is the limit you asked for, the diamond is the new policy "
+        f"({kept.name} {kept.estimate:.3g}).{behind}"
     )
     wide, narrow = (frontier.chart(band, kept.bound, width) for width in (charts.WIDE, charts.NARROW))
     return figure(wide, caption, narrow)
@@ -261,7 +264,7 @@ def _details(fit: Any) -> list[str]:
         heading("What was tested"),
         listed(tests(fit)),
         *([heading("Bounds"), *map(text, bounds)] if bounds else []),
-        *([heading("What the bounds rest on"), listed(rests)] if rests else []),
+        *([heading(RESTS), listed(rests)] if rests else []),
         heading("How it was done"),
         facts(_how(fit)),
     ]
@@ -276,7 +279,9 @@ def _coverage(fit: Any) -> str:
 def _how(fit: Any) -> list[tuple[str, str]]:
     settings = fit.settings
     gap = "" if settings["gap"] is None else f"; duality gap {settings['gap']:.2g}"
-    once = "0: only the next reward counts" if one_shot(fit) else f"{settings['discount']:g}: what one step later counts"
+    once = (
+        "0: only the next reward counts" if one_shot(fit) else f"{settings['discount']:g}: what one step later counts"
+    )
     return [
         ("discount", once),
         ("start", START[settings["start"]]),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dualq.plain import count
-from dualq.report.words import about, listed, number, one_shot, pair, percent, small
+from dualq.report.words import about, guarantee, listed, number, one_shot, pair, percent, small
 
 COSTS = "What a step costs on average, as expected. To keep a cost within bounds, use --limit."
 COSTS_ONCE = "What a decision costs on average, as expected. To keep a cost within bounds, use --limit."
@@ -48,7 +47,7 @@ KEPT = {
 def kept_words(fit: Any, kept: Any) -> str:
     """Whether a limit is kept, in a few words."""
     if kept.basis == "proven":
-        return "as expected; not guaranteed" if doubtful(fit) else "guaranteed, as said below"
+        return "as expected; not guaranteed" if doubtful(fit) else "guaranteed, as said above"
     if kept.basis != "estimated":
         return KEPT[kept.basis]
     if not kept.error:
@@ -74,8 +73,8 @@ def limit_table(fit: Any) -> tuple[list[str], list[list[str]]]:
 
 
 def limit_words(fit: Any) -> list[str]:
-    """What is guaranteed of the limits, what they cost, and what a guarantee would need."""
-    words = [*_guarantee(fit)]
+    """What the limits cost, what other policies would make of them, and what a guarantee would need."""
+    words: list[str] = []
     for kept in fit.limits:
         words += [_price(fit, kept), *_others(kept), _needed(fit, kept)]
     if fit.limits_wanted and not doubtful(fit):
@@ -83,30 +82,40 @@ def limit_words(fit: Any) -> list[str]:
     return [sentence for sentence in words if sentence]
 
 
-def _guarantee(fit: Any) -> list[str]:
-    proven = [kept for kept in fit.limits if kept.basis == "proven"]
-    if not proven:
-        return []
-    if doubtful(fit):
-        return ["No limit is guaranteed, for the reasons given above."]
-    held = listed([kept.text for kept in proven])
-    sure = percent(fit.confidence)
-    both = " Together with what is guaranteed above, this holds with the same confidence." if fit.promised else ""
-    return [f"Guaranteed ({sure}), if {listed(limit_conditions(fit, proven))}: {held}.{both}"]
+def guarantees(fit: Any) -> list[str]:
+    """What is guaranteed of the new policy and its limits, with the conditions in the same sentence; what is not."""
+    proven = [kept for kept in fit.limits if kept.basis == "proven" and not doubtful(fit)]
+    held, ranges = [_held(kept) for kept in proven], _ranges(fit, proven)
+    together = bool(fit.promised and fit.certificate.informative)
+    words = guarantee(fit, ranges, held) if together else guarantee(fit)
+    if proven and not together:
+        clauses = [*ranges, *(clause for clause in fit.conditions if not clause.startswith("no reward "))]
+        words.append(f"Guaranteed ({percent(fit.confidence)}), if {listed(clauses)}: {listed(held)}.")
+    for kept in fit.limits:
+        if kept not in proven and kept.basis != "exact":
+            words.append(f"Not guaranteed: that {_held(kept)}. {_expected(kept)}.")
+    return words
 
 
-def limit_conditions(fit: Any, proven: Any = None) -> list[str]:
-    """Clauses that follow `if`: those of the fit, with the ranges of the limited costs in place of the rewards'."""
-    counts = fit.counts
-    names = {kept.name for kept in (fit.limits if proven is None else proven)}
+def _held(kept: Any) -> str:
+    return f"{kept.name} is at {'most' if kept.sense == '<=' else 'least'} {kept.bound:g}"
+
+
+def _expected(kept: Any) -> str:
+    error = f" ± {small(kept.error)}" if kept.error else ""
+    return f"Expected is {kept.estimate:.3g}{error}"
+
+
+def _ranges(fit: Any, proven: Any) -> list[str]:
+    """Conditions: the costs of these limits stay within what the log has seen, where nobody said what they can be."""
+    counts, names = fit.counts, {kept.name for kept in proven}
     columns = dict.fromkeys(one.column for one in fit.asked if one.column is not None and one.name in names)
-    ranges = [
+    return [
         f"no {column} lies outside {low:.4g} to {high:.4g}"
         for column in columns
         if column not in counts.cost_ranges_known
         for low, high in (counts.cost_ranges[column],)
     ]
-    return [*ranges, *(clause for clause in fit.conditions if not clause.startswith("no reward "))]
 
 
 def chosen_under(fit: Any) -> str:
@@ -123,7 +132,11 @@ def _price(fit: Any, kept: Any) -> str:
     step, alpha = _step(kept.bound), fit.settings["discount"]
     cost, later = step * kept.price, step * kept.price / (1.0 - alpha)
     if not later > 1e-6 * max(1.0, abs(fit.expected.value)):
-        why = "the other limits already see to it" if _beyond(kept, kept.free) > 0.0 else "the best policy keeps it anyway"
+        why = (
+            "the other limits already see to it"
+            if _beyond(kept, kept.free) > 0.0
+            else "the best policy keeps it anyway"
+        )
         return f"{kept.name}: the limit costs nothing; as far as the log can tell, {why}."
     side = "less" if kept.sense == "<=" else "more"
     total = "" if one_shot(fit) else f", or {later:.3g} of what the new policy earns"
@@ -162,7 +175,9 @@ def _needed(fit: Any, kept: Any) -> str:
     if kept.kept or kept.low is None or doubtful(fit):  # more such rows would not help
         return ""
     end = f"at most {kept.high:.3g}" if kept.sense == "<=" else f"at least {kept.low:.3g}"
-    known = f"{kept.name}: the log shows no more than that it is {end} ({percent(fit.confidence)}), so the limit is not "
+    known = (
+        f"{kept.name}: the log shows no more than that it is {end} ({percent(fit.confidence)}), so the limit is not "
+    )
     known += "guaranteed"
     if kept.rows_needed is None:
         return f"{known}."
@@ -173,10 +188,8 @@ def bounds_words(fit: Any) -> str:
     """How the confidence is spent where there are limits."""
     left = percent(1.0 - fit.confidence)
     if fit.certificate is None:
-        return f"The bounds of all {count(len(fit.limits), 'limit')} hold together with {percent(fit.confidence)} confidence."
-    return (
-        f"The bounds of the limits and of what is earned hold together: half of the {left} is spent on each. "
-        f"Without limits the new policy would be expected to earn more: {number(fit.careful.expected.value)}."
-        if fit.careful.expected.value > fit.expected.value
-        else f"The bounds of the limits and of what is earned hold together: half of the {left} is spent on each."
-    )
+        return f"The bounds of all limits hold together with {percent(fit.confidence)} confidence."
+    words = f"The bounds of the limits and of what is earned hold together: half of the {left} is spent on each."
+    free = fit.careful.expected.value
+    more = f" Without limits the new policy would be expected to earn {number(free)}."
+    return words + (more if free > fit.expected.value else "")

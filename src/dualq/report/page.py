@@ -25,19 +25,15 @@ p { margin: .5rem 0; }
 .verdict.better, .verdict.no-worse { border-left-color: var(--sure); background: var(--good-box); }
 .verdict.do-not-use { border-left-color: var(--warn); background: var(--warn-box); }
 .sure { color: var(--sure); }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(12rem, 1fr)); gap: .75rem; margin: 1.25rem 0; }
-.tile { border: 1px solid var(--line); border-radius: .5rem; padding: .75rem 1rem; }
-.tile b { display: block; font-size: 1.45rem; line-height: 1.3; color: var(--accent); }
-.tile.sure { border-color: var(--sure); }
-.tile.sure b { color: var(--sure); }
 .note { border-left: 4px solid var(--accent); background: var(--box); padding: .5rem 1rem; margin: 1rem 0; }
 .note.warn { border-color: var(--warn); background: var(--warn-box); }
 .scroll { overflow-x: auto; }
-table { border-collapse: collapse; margin: .75rem 0; font-size: .92rem; }
+table { border-collapse: collapse; width: 100%; margin: .75rem 0; font-size: .92rem; }
 td, th { overflow-wrap: normal; }
 th, td { text-align: left; padding: .3rem .9rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { font-weight: 600; white-space: nowrap; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+table.facts th { width: 8rem; }
 ul.tree { list-style: none; padding-left: 0; }
 ul.tree ul { list-style: none; border-left: 1px solid var(--line); padding-left: 1rem; margin: 0 0 0 .3rem; }
 figure { margin: 1rem 0; }
@@ -53,7 +49,7 @@ svg.chart circle.accent, svg.chart rect.accent { fill: var(--accent); }
 svg.chart line.sure { stroke: var(--sure); }
 .narrow { display: none; }
 .maps { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(20rem, 100%), 1fr)); gap: 1rem; }
-table.map { width: 100%; font-size: .85rem; }
+table.map { font-size: .85rem; }
 table.map caption { text-align: left; font-weight: 600; padding-bottom: .25rem; }
 table.map th, table.map td { padding: .2rem .35rem; border: 0; text-align: center; font-weight: normal; }
 table.map tbody th { text-align: right; color: var(--muted); width: 1%; }
@@ -66,18 +62,20 @@ table.map td, .key i { print-color-adjust: exact; -webkit-print-color-adjust: ex
 .key i { width: 1rem; height: 1rem; border: 1px solid var(--line); }
 .key i.thin { background-color: #9aa5b1; }
 @media screen and (max-width: 46rem) {
-  .wide { display: none; }
+  .wide, th.wide, td.wide { display: none; }
   .narrow { display: block; }
   .stack thead { display: none; }
   .stack tr { display: block; padding: .5rem 0; border-bottom: 1px solid var(--line); }
   .stack td, .stack td.number { display: grid; grid-template-columns: 8rem 1fr; border: 0; padding: .1rem 0;
     text-align: left; white-space: normal; }
+  .stack td:empty { display: none; }
+  th, td { padding-right: .5rem; }
   .stack td::before { content: attr(data-name); color: var(--muted); }
 }
 @media print {
   body { max-width: none; padding: 0; font-size: 11pt; }
   h2, h3, .key { break-after: avoid; }
-  figure, tr, .verdict, .tile, .note { break-inside: avoid; }
+  figure, tr, .verdict, .note { break-inside: avoid; }
   thead { display: table-header-group; }
   .scroll { overflow: visible; }
   table { font-size: .8rem; }
@@ -118,9 +116,9 @@ def heading(words: str) -> str:
     return f"<h3>{escape(words)}</h3>"
 
 
-def text(words: str, sure: bool = False) -> str:
-    """A paragraph; what is guaranteed in its own ink."""
-    return f"<p{' class=sure' if sure else ''}>{escape(words)}</p>"
+def text(words: str) -> str:
+    """A paragraph."""
+    return f"<p>{escape(words)}</p>"
 
 
 def note_below(words: str) -> str:
@@ -133,31 +131,25 @@ def note(words: str, warn: bool = False) -> str:
     return f'<div class="note{" warn" if warn else ""}">{escape(words)}</div>'
 
 
-def tiles(cells: Iterable[tuple[str, str, str, bool]]) -> str:
-    """The few numbers that matter: (name, number, what it means, whether it is guaranteed)."""
-    found = (
-        f'<div class="tile{" sure" if sure else ""}"><span class="muted">{escape(name)}</span><b>{escape(number)}</b>'
-        f'<span class="muted">{escape(meaning)}</span></div>'
-        for name, number, meaning, sure in cells
-    )
-    return f'<div class="tiles">{"".join(found)}</div>'
-
-
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
     """Names and values, a row each."""
     rows = (f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in pairs)
-    return f'<div class="scroll"><table>{"".join(rows)}</table></div>'
+    return f'<div class="scroll"><table class=facts>{"".join(rows)}</table></div>'
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[Any]], stack: bool = False) -> str:
-    """A table; numbers stand at the right. On a narrow screen it scrolls, or its cells stand below each other."""
+def table(header: Sequence[str], rows: Iterable[Sequence[Any]], stack: bool = False, spare: Sequence[str] = ()) -> str:
+    """A table; numbers stand at the right.
+
+    On a narrow screen it scrolls, or (stack) its cells stand below each other; columns in `spare` are left out there.
+    """
     rows = [list(row) for row in rows]
     number = [all(_is_number(row[i]) for row in rows) and bool(rows) for i in range(len(header))]
 
     def cell(tag: str, i: int, value: Any) -> str:
         words = f"{value:,.4g}" if isinstance(value, float) else f"{value:,}" if type(value) is int else str(value)
         named = f' data-name="{escape(header[i])}"' if stack and tag == "td" else ""
-        return f"<{tag}{' class=number' if number[i] else ''}{named}>{escape(words)}</{tag}>"
+        kinds = " ".join(["number"] * number[i] + ["wide"] * (header[i] in spare))
+        return f"<{tag}{f' class={chr(34)}{kinds}{chr(34)}' if kinds else ''}{named}>{escape(words)}</{tag}>"
 
     head = "".join(cell("th", i, name) for i, name in enumerate(header))
     body = "".join(f"<tr>{''.join(cell('td', i, value) for i, value in enumerate(row))}</tr>" for row in rows)

@@ -61,7 +61,7 @@ class _Split(NamedTuple):
 
 
 def rules_of(columns: Mapping[str, Sequence[Any]], mass: Array, bins: Mapping[str, Sequence[float]]) -> Rules:
-    """The tree. columns: of the states; mass (S, A): shares of the decisions; bins: {column: edges}, where it has some."""
+    """The tree. columns: of the states; mass (S, A): shares of the decisions; bins: {column: edges}."""
     coded = [_coded(name, labels, bins.get(name)) for name, labels in columns.items()]
     answer = np.zeros(mass.shape[0], int)
     return Rules(tuple(_grown(coded, mass, np.ones(mass.shape[0], bool), (), answer)), answer)
@@ -71,7 +71,9 @@ def _coded(name: str, labels: Sequence[Any], edges: Sequence[float] | None) -> _
     if edges is not None and set(labels) <= set(order := Bins(tuple(edges)).labels):
         cuts = [f"{edge:.10g}" for edge in edges]
         return _Column(
-            np.array([order.index(label) for label in labels]), True, [(f"{name} < {x}", f"{name} >= {x}") for x in cuts]
+            np.array([order.index(label) for label in labels]),
+            True,
+            [(f"{name} < {x}", f"{name} >= {x}") for x in cuts],
         )
     ordered = all(isinstance(label, int | float) and not isinstance(label, bool) for label in labels)
     values = sorted(set(labels)) if ordered else sorted(set(labels), key=str)

@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dualq.report.limit_words import bounds_words, cost_table, cost_words, limit_table, limit_words
+from dualq.report.limit_words import bounds_words, cost_table, cost_words, guarantees, limit_table, limit_words
 from dualq.report.words import (
     CHANGES,
+    RESTS,
     assumptions,
     ceilings,
     change_cells,
     changed,
+    changes_heading,
     covered,
     earned,
-    guarantee,
     more_rows,
     read,
     really_earned,
@@ -39,10 +40,11 @@ def print_fit(fit: Any, console: Console) -> None:
     page = _Page(console)
     page.line(verdict(fit), "bold")
     page.gap()
-    page.lines(guarantee(fit), SURE if fit.promised else None)
+    for words in guarantees(fit):
+        page.line(words, SURE if words.startswith("Guaranteed") else None)
     page.lines((f"Warning: {words}" for words in warnings(fit)), "bold")
 
-    page.heading("What to do")
+    page.heading(changes_heading(fit))
     rows = fit.changes()
     page.line(changed(fit, len(rows)))
     if rows:
@@ -67,7 +69,7 @@ def print_fit(fit: Any, console: Console) -> None:
     page.facts([*read(fit), *covered(fit)])
     page.listed("Tested in the log", tests(fit))
     page.listed("Bounds", [*ceilings(fit), *more_rows(fit)])
-    page.listed("Everything rests on", assumptions(fit))
+    page.listed(RESTS, assumptions(fit))
 
 
 class _Page:
@@ -112,9 +114,7 @@ class _Page:
             self.line(row[0], "bold")
             self.facts([(name, words) for name, words in zip(header[1:], row[1:], strict=True) if words])
         self.gap()
-        for words in limit_words(fit):
-            self.line(words, SURE if words.startswith("Guaranteed") else None)
-        self.line(bounds_words(fit))
+        self.lines([*limit_words(fit), bounds_words(fit)])
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

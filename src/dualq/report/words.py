@@ -4,7 +4,7 @@
     the new policy         the one that is recommended (fit.policy)
     what was done so far   the policy that left the log (fit.behaviour); in tables: so far
     state, action          what was known when a decision was made, and what was decided
-    decision               one row of the log; "how often" is a share of the policy's decisions, later ones counting less
+    decision               one row of the log; "how often" is a share of the policy's decisions
     earns                  rewards from the start on, added up, later ones counting less; with discount 0, per decision
     expected               an estimate; ± is one standard error. It may be wrong by chance
     guaranteed (95%)       a bound with a proof. It stands in one sentence with the conditions that no test can see
@@ -27,10 +27,10 @@ MANY = 0.05  # the part of a log's rows without a next state, above which it is 
 HARDLY = 0.005  # of the decisions: fewer that change are next to none
 FEW_ROWS = "too few rows to know what rewards can be"  # how the reason begins that a reward range would remove
 START = {
-    "episodes": "the start of an episode",
-    "log": "the states in the log, weighted by how often they occur",
-    "uniform": "any state, all equally likely",
-    "as given": "the given states",
+    "episodes": "where episodes begin",
+    "log": "in the states of the log, each as often as it occurs there",
+    "uniform": "in any state, all equally likely",
+    "as given": "in the states that you gave",
 }
 
 
@@ -111,7 +111,7 @@ def verdict(fit: Any) -> str:
     word = fit.verdict.capitalize()
     if fit.contradicted:
         found = listed([f"that {reason}" for reason in fit.withheld[: len(fit.contradicted)]])
-        return f"{word}. The log shows {found}. So the numbers on this page cannot be trusted."
+        return f"{word}. The log shows {found}, so the numbers below cannot be trusted."
     both = f"The new policy is expected to earn {estimate(fit.expected)}{per(fit)}"
     both += f"; what was done so far earns {estimate(fit.logged)}."
     return f"{word}{_unless(fit)}. {both}{_but(fit)}"
@@ -157,8 +157,11 @@ def brief(fit: Any) -> str:
 # ---- what is guaranteed
 
 
-def guarantee(fit: Any) -> list[str]:
-    """What is guaranteed, in one sentence with its conditions; or that nothing is, why, and what to do about it."""
+def guarantee(fit: Any, ranges: Sequence[str] = (), limits: Sequence[str] = ()) -> list[str]:
+    """What is guaranteed, in one sentence with its conditions; or that nothing is, why, and what to do about it.
+
+    ranges, limits   conditions and claims about limits, to stand in the same sentence (limit_words.py)
+    """
     promise = fit.certificate
     if promise is None:
         return ["Nothing is guaranteed: no certificate was asked for. Use --certificate proven."]
@@ -170,13 +173,15 @@ def guarantee(fit: Any) -> list[str]:
         return [_too_wide(fit, sure)]
     begin = f"Guaranteed ({sure})" if promise.method == "proven" else f"Likely ({sure}, by the bootstrap: no proof)"
     most = f" (and at most {number(promise.policy_upper)})" if math.isfinite(promise.policy_upper) else ""
+    clauses = sorted([*fit.conditions, *ranges], key=lambda clause: "lies outside" not in clause)
     words = (
-        f"{begin}, if {listed(fit.conditions)}: the new policy earns at least {number(promise.lower)}{most}{per(fit)}; "
-        f"what was done so far earns at most {number(promise.behaviour[1])}."
+        f"{begin}, if {listed(clauses)}: the new policy earns at least {number(promise.lower)}{most}"
+        f"{per(fit)}{''.join(f', and its {held}' for held in limits)}; what was done so far earns at most "
+        f"{number(promise.behaviour[1])}."
     )
     if promise.improvement > 0.0:
         return [f"{words} So the new policy earns at least {number(promise.improvement)} more."]
-    return [f"{words} These two overlap, so a gain is not guaranteed."]
+    return [f"{words} Whether it earns more is not guaranteed."]
 
 
 def _too_wide(fit: Any, sure: str) -> str:
@@ -249,6 +254,11 @@ def _in_some(states: int, shown: int, words: str) -> str:
     return "" if not states else f" The gain {words}." if shown == 1 else f" In {states} of these {shown} it {words}."
 
 
+def changes_heading(fit: Any) -> str:
+    """Not a call to action where the policy is not to be used."""
+    return "What the new policy would change" if fit.verdict == "do not use" else "What to do"
+
+
 CHANGES = ("do", "so far", "changed", "how often", "gain", "worth", "rows")  # the columns, after those of the state
 
 
@@ -296,12 +306,13 @@ def worth_table(fit: Any) -> tuple[list[str], list[list[str]]]:
 def earned(fit: Any) -> str:
     """What the amounts are."""
     if one_shot(fit):
-        where = START[fit.settings["start"]]
-        over = "" if fit.settings["start"] == "log" else f", in {where}"
-        return f"All amounts are average rewards of one decision{over}. ± is one standard error: estimates may be wrong."
+        over = "" if fit.settings["start"] == "log" else f", {START[fit.settings['start']]}"
+        return (
+            f"All amounts are average rewards of one decision{over}. ± is one standard error: estimates may be wrong."
+        )
     return (
-        f"All amounts are rewards added up from {START[fit.settings['start']]}; each step later counts "
-        f"{fit.settings['discount']:g} times as much. ± is one standard error: estimates may be wrong."
+        f"All amounts are rewards added up over time, starting {START[fit.settings['start']]}; with each step later a "
+        f"reward counts {fit.settings['discount']:g} times as much. ± is one standard error: estimates may be wrong."
     )
 
 
@@ -320,14 +331,17 @@ def really_earned(fit: Any) -> list[str]:
 # ---- details
 
 
+RESTS = "What the bounds rest on (they all hold together)"
+
+
 def ceilings(fit: Any) -> list[str]:
-    """What no policy can earn, and why that is not closer to what is guaranteed; nothing where nothing is guaranteed."""
+    """What no policy can earn, and why that is not closer to the floor; nothing where nothing is guaranteed."""
     promise = fit.certificate
     if fit.withheld or promise is None or not promise.informative:
         return []
     words = [f"No policy at all earns more than {number(promise.upper)}"]
-    if promise.useful_ceiling is not None:
-        rows, ceiling = promise.useful_ceiling
+    rows, ceiling = promise.useful_ceiling or (0, math.inf)
+    if number(ceiling) != number(promise.upper) and ceiling < promise.upper:
         what = f"combinations of state and action with at least {count(rows, 'row')}"
         words.append(f"no policy that keeps to {what} earns more than {number(ceiling)}")
     return [f"On the same conditions: {'; '.join(words).lower()}.", *_apart(promise)]
@@ -347,7 +361,9 @@ def _apart(promise: Any) -> list[str]:
         for cause, part in sorted(promise.causes.items(), key=lambda item: -item[1])
         if part > 0.005 * promise.regret
     ]
-    apart = f"Between the least that the new policy earns and the most that any policy earns lie {number(promise.regret)}"
+    apart = (
+        f"These are {number(promise.regret)} apart, the least that the new policy earns and the most that any can earn"
+    )
     return [f"{apart}: {listed(parts)}."] if parts else []
 
 
@@ -356,8 +372,8 @@ def more_rows(fit: Any) -> list[str]:
     promise = fit.certificate
     if fit.contradicted or promise is None:  # more rows of the same kind would not help
         return []
-    wanted = [f"{pair(fit, one)}, {about(one.rows)} more: by {one.raises:.2g}" for one in promise.wanted(3)]
-    return [f"More rows would raise the least that the new policy earns. {'; '.join(wanted)}."] if wanted else []
+    wanted = [f"{about(one.rows)} more of {pair(fit, one)}, by {one.raises:.2g}" for one in promise.wanted(3)]
+    return [f"These rows would raise the new policy's lower bound most: {'; '.join(wanted)}."] if wanted else []
 
 
 def pair(fit: Any, one: Any) -> str:
@@ -396,7 +412,9 @@ def covered(fit: Any) -> list[tuple[str, str]]:
     few = f", {coverage.thin:,} of them in fewer than 10 rows" if coverage.thin else ""
     facts = [("covered", f"{seen:,} of {count(pairs, 'combination')} of state and action{few}")]
     if alone:
-        facts.append(("no choice", f"in {count(alone, 'state')} only one action was ever tried; the new policy keeps it"))
+        facts.append(
+            ("no choice", f"in {count(alone, 'state')} only one action was ever tried; the new policy keeps it")
+        )
     dropped = coverage.dropped
     if dropped > MANY * (dropped + coverage.rows) and not one_shot(fit):
         facts.append(("ends?", "many rows have no next state. If episodes end there, name the column with --terminal"))
@@ -412,9 +430,11 @@ def tests(fit: Any) -> list[str]:
 
 
 def assumptions(fit: Any) -> list[str]:
-    """What all bounds rest on."""
+    """What all bounds rest on; with the bootstrap, first that it is none."""
     promise = fit.certificate
-    return [] if promise is None else [sentence(words) for words in promise.assumptions]
+    if promise is None:
+        return []
+    return [sentence(words) for words in promise.assumptions[1 if promise.method == "proven" else 0 :]]
 
 
 # ---- single decisions
