@@ -51,10 +51,11 @@ def console() -> Console:
     return Console(highlight=False, width=WIDE, file=_Trimmed(sys.stdout))
 
 
-class _Trimmed(io.TextIOBase):
+class _Trimmed(io.StringIO):
     """Standard output without the spaces that fill a line of a table up to its width."""
 
     def __init__(self, file: Any) -> None:
+        super().__init__()
         self.file = file
 
     def write(self, text: str, /) -> int:

@@ -76,8 +76,11 @@ def policy_map(panels: Sequence[tuple[str, Rows]], across: str, down: str, actio
     """
     colour = dict(zip(actions, palette(len(actions)), strict=True))
     used = [action for action in actions if any(row["action"] == action for _, rows in panels for row in rows)]
-    key = [f'<span><i style="background:{colour[action]}"></i>{escape(action)}</span>' for action in used]
-    key.append('<span><i class="thin"></i>fewer than 10 rows</span>')
+    key = [
+        f'<span><span class="swatch" style="background:{colour[action]}"></span>{escape(action)}</span>'
+        for action in used
+    ]
+    key.append('<span><span class="swatch thin"></span>fewer than 10 rows</span>')
     tables = "".join(_map(name, rows, across, down, colour) for name, rows in panels)
     return f'<div class="maps">{tables}</div><div class="key">{"".join(key)}</div>'
 
@@ -145,7 +148,8 @@ def curve(
     if marked is not None:
         parts.append(_line(x(marked), x(marked), 12, bottom, "muted", MUTED, 'stroke-dasharray="4 3" stroke-width="2"'))
     cx, cy = x(chosen["cost"]), y(chosen["value"])
-    parts += [_line(*map(x, own["cost"]), cy, cy, "ink", INK), _line(cx, cx, *map(y, own["value"]), "ink", INK)]
+    parts.append(_line(x(own["cost"][0]), x(own["cost"][1]), cy, cy, "ink", INK))
+    parts.append(_line(cx, cx, y(own["value"][0]), y(own["value"][1]), "ink", INK))
     diamond = _points([(cx, cy - 7), (cx + 7, cy), (cx, cy + 7), (cx - 7, cy)])
     parts.append(f'<polygon class="ink" points="{diamond}" fill="{INK}"/>')
     side, dx = ("end", -12) if cx > (left + right) / 2 else ("start", 12)

@@ -55,12 +55,12 @@ table.map th, table.map td { padding: .2rem .35rem; border: 0; text-align: cente
 table.map tbody th { text-align: right; color: var(--muted); width: 1%; }
 table.map thead th { color: var(--muted); }
 table.map td { border: 2px solid var(--paper); color: #1f2933; }
-table.map td, .key i { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+table.map td, .swatch { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 .thin { background-image: repeating-linear-gradient(45deg, transparent 0 5px, rgba(255, 255, 255, .75) 5px 8px); }
 .key { display: flex; flex-wrap: wrap; gap: .25rem 1rem; font-size: .85rem; color: var(--muted); margin-top: .5rem; }
-.key span { display: inline-flex; align-items: center; gap: .35rem; }
-.key i { width: 1rem; height: 1rem; border: 1px solid var(--line); }
-.key i.thin { background-color: #9aa5b1; }
+.key > span { display: inline-flex; align-items: center; gap: .35rem; }
+.swatch { width: 1rem; height: 1rem; border: 1px solid var(--line); }
+.swatch.thin { background-color: #9aa5b1; }
 @media screen and (max-width: 46rem) {
   .wide, th.wide, td.wide { display: none; }
   .narrow { display: block; }
