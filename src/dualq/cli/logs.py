@@ -12,7 +12,6 @@ import typer
 from dualq.cli.columns import bins_of, listed, or_none
 from dualq.cli.shared import Json, console, print_files, print_json, stages, working
 from dualq.errors import LogError
-from dualq.plain import count
 
 if TYPE_CHECKING:
     from dualq.fit import Fit
@@ -224,32 +223,16 @@ def explain(run: Run, state: State, as_json: Json = False) -> None:
     if as_json:
         print_json(facts)
         return
-    from rich.markup import escape
-
-    from dualq.report.terminal import plain_table
-    from dualq.report.words import chosen_under, named, number, percent
+    from dualq.report.limit_words import chosen_under
+    from dualq.report.terminal import columns
+    from dualq.report.words import explained, named
 
     page = console()
-    page.print(f"{escape(named(facts['state']))}\n", style="bold")
-    share = percent(facts["time_share"])
-    page.print(f"{count(facts['rows'], 'row')} in the log; the recommended policy spends {share} of its time here.\n")
-    shown = plain_table()
-    names = fit.counts.actions.names
-    for name in (*names, "rows", "logged", "value", "interval", "recommended"):
-        shown.add_column(escape(name), justify="right")
-    for row in facts["actions"]:
-        known = row["value"] is not None
-        shown.add_row(
-            *(escape(str(row[name])) for name in names),
-            f"{row['rows']:,}",
-            percent(row["logged_share"]),
-            number(row["value"]) if known else "not known",
-            f"{number(row['low'])} to {number(row['high'])}" if known else "",
-            percent(row["recommended"]) if row["recommended"] else "",
-        )
-    page.print(shown)
-    sure = percent(fit.confidence)
-    page.print(f"\nIntervals ({sure}) are of this one decision, with the values of later states as estimated.")
+    first, header, rows, below = explained(fit, facts)
+    page.print(f"{named(facts['state'])}\n", style="bold", markup=False)
+    page.print(f"{first}\n")
+    page.print(columns(header, rows))
+    page.print(f"\n{below}")
     if words := chosen_under(fit):
         page.print(words, markup=False)
 
