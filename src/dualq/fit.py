@@ -380,6 +380,17 @@ class Fit:
             "coverage": self.coverage.summary(),
         }
 
+    def __repr__(self) -> str:
+        from dualq.report.words import brief
+
+        return brief(self)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the verdict, the numbers and the changes worth most."""
+        from dualq.report.notebook import fragment
+
+        return fragment(self)
+
     # ---- what leaves the room
 
     def report(self, path: str | os.PathLike) -> None:

@@ -44,11 +44,11 @@ def cycle(trace: Trace, level: float) -> Finding | None:
     p = min(1.0, len(asked) * best.p_value)
     tested = max(one.tested for one in asked.values())
     found = p <= level
-    words = "cycle: too few rows to tell of a rhythm in time"
+    words = "too few rows to look for a cycle in time"
     if found:
         words = f"{what} on {name} too ({p_value(p)}): add it to the state"
     elif tested:
-        words = f"cycle: no rhythm in time was found ({p_value(p)})"
+        words = f"no sign of a cycle in time ({p_value(p)})"
     return Finding("cycle", found, p, tested, None, words)
 
 

@@ -56,9 +56,9 @@ def memory(trace: Trace, level: float) -> Finding | None:
         rows = "the row before" if lag == 1 else f"those {lag} rows before"
         words = f"rewards depend on {rows} too ({p_value(p)}): add to the state what lasts that long"
     elif tested:
-        words = f"memory: rows before do not help to predict what is earned or what follows ({p_value(p)})"
+        words = f"no sign that earlier rows matter ({p_value(p)})"
     else:
-        words = "memory: too few rows to tell whether rows before matter"
+        words = "too few rows to test whether earlier rows matter"
     return Finding("memory", found, p, tested, None, words)
 
 
