@@ -74,7 +74,7 @@ def _dualq(
 
 
 app.command(short_help="Learn a policy from a log, and say how good it is.")(logs.learn)
-app.command(short_help="Look at a log: its columns, what is suspicious, and the line to learn from it.")(look.look)
+app.command(short_help="Look at a log: its columns, and what is suspicious.")(look.look)
 app.command(short_help="All that is known of one state of a log.")(logs.explain)
 app.command(short_help="What to do in one state.")(logs.act)
 app.command(short_help="What a limit on a cost costs: value against the limit.")(tradeoff.frontier)

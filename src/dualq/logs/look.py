@@ -95,7 +95,7 @@ class Look:
             (
                 c.name,
                 c.kind,
-                f"{c.different:,}",
+                f"{'~' if c.estimated else ''}{c.different:,}",
                 f"{c.missing:,}",
                 c.values,
                 self.part(c.name),

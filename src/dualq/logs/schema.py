@@ -270,7 +270,7 @@ def checked_bins(
             least, *edges = quantiles(column, [i / wanted for i in range(wanted)])
             edges = sorted({edge for edge in edges if edge > least})  # at the least value there is nothing to cut
             if not edges:
-                most = f"{(wanted - 1) / wanted:.3g} of all rows or more have the value {least:.10g}"
+                most = f"{100 * (wanted - 1) / wanted:.3g}% of the rows or more have the value {least:.10g}"
                 raise LogError(
                     f"{name}: {column!r} cannot be cut into {wanted} bins of equal size: {most}; "
                     f'give edges, such as bins={{"{column}": [...]}} (--bins {column}=EDGE,EDGE)'
