@@ -198,7 +198,7 @@ def test_learn_explain_and_act_on_a_log_of_ones_own(tmp_path, capsys):
     assert cli.run(["learn", str(path), *columns, "--out", str(run)]) == 0
     said = capsys.readouterr().out
     assert "sides.csv" in said
-    assert "dropped: 1 row without a successor" in said
+    assert "1 row left out, because the log does not show what came next" in said
     assert cli.run(["act", str(run), "--state", '{"side": "right"}']) == 0
     assert json.loads(capsys.readouterr().out) == "go"
     assert cli.run(["act", str(run), "--state", "left"]) == 0
