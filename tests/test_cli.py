@@ -218,7 +218,7 @@ def test_learn_explain_and_act_on_a_log_of_ones_own(tmp_path, capsys):
     [
         (["learn", "{path}", "--state", "sid"], "did you mean 'side'?"),
         (["learn", "{path}", *SIDE_COLUMNS[:-2]], 'time="row"'),
-        (["learn", "{path}", *SIDE_COLUMNS, "--bins", "when"], "must be COLUMN=N"),
+        (["learn", "{path}", *SIDE_COLUMNS, "--bins", "when"], "write COLUMN=8 for 8 bins"),
         (["learn", "{path}", *SIDE_COLUMNS, "--discount", "1"], "discount"),
         (["learn", "{path}", *SIDE_COLUMNS, "--certificate", "magic"], "magic"),
         (["learn", "{path}", *SIDE_COLUMNS, "--start", "here"], "start is 'here'"),

@@ -286,7 +286,7 @@ def proven(blocks: list[Counts], merged: Counts, ask: Question) -> Certificate:
         method="proven",
         rows=merged.total,
         value_range=ask.value_range,
-        policy_upper=float(eta @ np.min(policy_ceilings, axis=0)),
+        policy_upper=float(eta @ np.minimum(np.min(policy_ceilings, axis=0), upper)),
         ceilings=_ceilings(model, best, merged, ask, float(eta @ upper_supported)),
         per_state=table,
         causes=_causes(model, eta, unknown, (f, floor), (best, ceiling_supported), ceiling),
@@ -408,6 +408,8 @@ def assumptions_of(counts: Counts, ask: Question) -> tuple[str, ...]:
         *(later if ask.alpha > 0.0 else at_once),
         f"the {len(counts.states)} states and {len(counts.actions)} actions of the log are all there are",
         f"rewards are in [{low:g}, {high:g}] ({known})",
+        "rows were cut off independently of what happened, and none is missing because of what it showed",
+        "the state includes everything that the decisions were based on",
         "no decision was based on later rows of the log, and nobody chose its length by looking at its rows",
         "the starting states and the available actions are as given",
     )

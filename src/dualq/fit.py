@@ -53,7 +53,7 @@ from dualq.policy import Policy
 from dualq.saddle.constrained import LimitedSolution
 from dualq.saved import ARRAYS, FORMAT, NUMBERS, POLICY, Decider, open_saved, sha256_of
 from dualq.solution import Solution
-from dualq.trust import conditions, verdict, withheld
+from dualq.trust import conditions, doubts, verdict, withheld
 
 Array = np.ndarray
 
@@ -90,10 +90,9 @@ class Fit:
     def limits_kept(self) -> bool:
         """Whether every limit is promised, with the asked confidence; True where there are none.
 
-        Nothing is promised by a proof whose assumptions the log speaks against (`contradicted`), or leaves in doubt.
+        Nothing is promised by a proof whose assumptions are in doubt, as `withheld` says.
         """
-        doubtful = bool(self.contradicted or self.settings.get("doubts"))
-        return all(kept.kept and not (kept.basis == "proven" and doubtful) for kept in self.limits)
+        return all(kept.kept and not (kept.basis == "proven" and doubts(self)) for kept in self.limits)
 
     @property
     def contradicted(self) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from dualq.errors import LogError
 from dualq.exact import solve
 from dualq.fit import Fit
 from dualq.logs.blocks import counts_in_blocks
+from dualq.logs.checks.ends import check_said
 from dualq.logs.checks.returns import returns_of
 from dualq.logs.counts import Counts
 from dualq.logs.log import Log
@@ -90,6 +91,7 @@ def learn(
         raise LogError(f"solver is {solver!r}; with limits it must be exact")
     log = _opened(log, columns)
     begin("Counting the log's rows")
+    check_said(log)
     counts, coverage = log.counts(), log.coverage()
     weights = start_weights(log, start)
 

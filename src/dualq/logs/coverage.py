@@ -81,6 +81,7 @@ class Coverage:
     memory: Finding | None = None  # does the state before matter? None where that was not asked
     remarks: tuple[str, ...] = ()  # what became of the columns when they were read
     checks: tuple[Finding, ...] = ()  # what else the rows, read one after another, say of how they were read (checks/)
+    doubts: tuple[str, ...] = ()  # what in the columns may be wrong
 
     @property
     def visits(self) -> Array:
@@ -131,7 +132,7 @@ class Coverage:
         found += [change.words for change in self.drift.values() if change.found and change.what != "behaviour"]
         if self.memory is not None and self.memory.found and not self._changed:
             found.append(f"{self.memory.words}: the state misses something; add the column that tells it to the state")
-        return [*found, *([self._scattered] if self.scattered > 0.5 else self._crowded)]
+        return [*found, *self.doubts, *([self._scattered] if self.scattered > 0.5 else self._crowded)]
 
     @property
     def _changed(self) -> bool:
@@ -406,7 +407,8 @@ def coverage_of_table(log: Any, level: float = LEVEL, periods: int = PERIODS) ->
             f"whether the system changed, or earlier states matter, was not tested: {_unordered(q)}",
         )
     checks = checks_of(log.trace(), level)
-    return Coverage(counts, len(log), log.dropped, log.skipped, jumps, drift, by, level, memory, remarks, checks)
+    used = len(log), log.dropped, log.skipped
+    return Coverage(counts, *used, jumps, drift, by, level, memory, remarks, checks, log.warnings)
 
 
 def _unordered(q: Any) -> str:
@@ -449,8 +451,8 @@ def _clock(q: Any) -> tuple[str | None, str]:
 
     if q.schema.time is None:
         return None, ""
-    if q.e and q.schema.time != "row" and q.restarts():  # time begins anew: the episodes themselves are in order
-        return (q.e[0], f"episode ({q.schema.episode[0]})") if runs(q.e[0]) else (None, "")
+    if q.restarts():  # time begins anew: the episodes themselves are in order
+        return (q.e[0], f"episode ({q.schema.episode[0]})") if len(q.e) == 1 and runs(q.e[0]) else (None, "")
     if runs("t"):
         return "t", ROWS if q.schema.time == "row" else f"time ({q.schema.time})"
     return None, ""

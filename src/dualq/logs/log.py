@@ -262,8 +262,15 @@ class Log:
 
 
 def _restarts(time: Array, episode: Array | None) -> bool:
-    """Whether time counts the steps of each episode, rather than days that all of them share."""
-    return episode is not None and np.unique(episode).size > np.unique(time).size
+    """Whether time counts the steps of each episode, rather than days that all of them share (episodes.py)."""
+    if episode is None or episode.size == 0:
+        return False
+    order = np.lexsort((time, episode))
+    begins = np.flatnonzero(np.diff(episode[order], prepend=episode[order[0]] - 1))
+    first, last = time[order][begins], time[order][np.append(begins[1:], time.size) - 1]
+    if first.size < 2 or first.min() < first.max():
+        return False
+    return last.min() < last.max() or first.size > np.unique(time).size
 
 
 def _time_order(time: Array, episode: Array | None, restarts: bool) -> Array | None:

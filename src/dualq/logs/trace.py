@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dualq.logs.queries import seconds
-from dualq.logs.schema import ROW, Bins
+from dualq.logs.schema import Bins
 
 Array = np.ndarray
 
@@ -41,6 +41,7 @@ class Trace:
     dates: bool = False  # whether t is the seconds of a date
     has_episodes: bool = False  # whether a column says which rows belong together
     restarts: bool = False  # whether time counts the steps of each episode
+    gap: Array | None = None  # rows are missing after this one, by a regular clock; None: no next state is lost by it
     flagged: bool = False  # whether a column says where episodes ended, and some did
     whole: bool = True  # whether all rows of the log are here
     names: Mapping[str, str] = field(default_factory=dict)  # {"time": its column, "episode": ..., "reward": ...}
@@ -99,7 +100,8 @@ def trace_of_table(log: Any, most: int = MOST_ROWS) -> Trace:
         table = table.order_by(ibis.desc("t")).limit(most)
     binned = [c for c in q.schema.state if c in q.bins]
     raw = {c: f"raw{list(q.schema.columns).index(c)}" for c in binned}
-    kept = [*q.s, *q.a, *q.n, *q.numbers, *(x for x in ("ended", "cut") if x in table.columns), *q.e, "bad", "t"]
+    kept = [*q.s, *q.a, *q.n, *q.numbers, *(x for x in ("ended", "cut", "gap") if x in table.columns)]
+    kept += [*q.e, "bad", "t"]
     found = table.order_by([*q.e, "t"]).select(*kept, *raw.values(), clock=_clock(table.t)).to_pyarrow()
     states, actions = log.coders
     s, s_next = (states.find([found[name].combine_chunks() for name in names]) for names in (q.s, q.n))
@@ -122,7 +124,8 @@ def trace_of_table(log: Any, most: int = MOST_ROWS) -> Trace:
         bins={column: q.bins[column] for column in binned},
         dates=kind.is_temporal(),
         has_episodes=bool(q.e),
-        restarts=q.schema.time != ROW and bool(q.e) and q.restarts(),
+        restarts=q.restarts(),
+        gap=_flags(found, "gap") if "gap" in found.column_names else None,
         flagged=bool(ended.any()),
         whole=whole,
         names={
