@@ -198,7 +198,7 @@ def test_learn_explain_and_act_on_a_log_of_ones_own(tmp_path, capsys):
     assert cli.run(["learn", str(path), *columns, "--out", str(run)]) == 0
     said = capsys.readouterr().out
     assert "sides.csv" in said
-    assert "dropped: 1 row without a successor" in said
+    assert "1 row left out, because the log does not show what came next" in said
     assert cli.run(["act", str(run), "--state", '{"side": "right"}']) == 0
     assert json.loads(capsys.readouterr().out) == "go"
     assert cli.run(["act", str(run), "--state", "left"]) == 0
@@ -218,7 +218,7 @@ def test_learn_explain_and_act_on_a_log_of_ones_own(tmp_path, capsys):
     [
         (["learn", "{path}", "--state", "sid"], "did you mean 'side'?"),
         (["learn", "{path}", *SIDE_COLUMNS[:-2]], 'time="row"'),
-        (["learn", "{path}", *SIDE_COLUMNS, "--bins", "when"], "must be COLUMN=N"),
+        (["learn", "{path}", *SIDE_COLUMNS, "--bins", "when"], "write COLUMN=8 for 8 bins"),
         (["learn", "{path}", *SIDE_COLUMNS, "--discount", "1"], "discount"),
         (["learn", "{path}", *SIDE_COLUMNS, "--certificate", "magic"], "magic"),
         (["learn", "{path}", *SIDE_COLUMNS, "--start", "here"], "start is 'here'"),
@@ -441,6 +441,7 @@ def test_help_names_every_command_and_no_arguments_mean_help(capsys):
         "explain",
         "frontier",
         "learn",
+        "look",
         "reproduce",
         "simulate",
         "solve",

@@ -159,7 +159,7 @@ def test_a_change_has_the_column_in_its_words(clock, words):
         rows | extra, state="s", action="a", reward="r", next_state="n", time=next(iter(extra), "row")
     )
     (warning,) = read.coverage().warnings
-    assert f"the same action led elsewhere {words}" in warning
+    assert f"the same action led to different states {words}" in warning
 
 
 def test_a_hidden_state_is_noticed():
@@ -201,7 +201,7 @@ def test_many_numbers_in_thin_pairs_are_advised_into_bins():
     rows = {"side": rng.choice(["left", "right"], 9000), "level": level, "act": act, "reward": level * act}
     read = {"state": ["side", "level"], "action": "act", "time": "row"}
     (warning,) = dualq.read_log(rows, **read).coverage().warnings
-    assert "logged pairs have under 10 rows" in warning
+    assert "combinations of state and action have fewer than 10 rows" in warning
     assert f"level has {np.unique(level).size:,} different numbers; cut them into bins (--bins level=8)" in warning
     assert dualq.read_log(rows, bins={"level": 8}, **read).coverage().warnings == []
     words = rows | {"level": [f"w{x}" for x in level]}  # no numbers: nothing to cut

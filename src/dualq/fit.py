@@ -53,7 +53,7 @@ from dualq.policy import Policy
 from dualq.saddle.constrained import LimitedSolution
 from dualq.saved import ARRAYS, FORMAT, NUMBERS, POLICY, Decider, open_saved, sha256_of
 from dualq.solution import Solution
-from dualq.trust import conditions, verdict, withheld
+from dualq.trust import conditions, doubts, verdict, withheld
 
 Array = np.ndarray
 
@@ -90,9 +90,9 @@ class Fit:
     def limits_kept(self) -> bool:
         """Whether every limit is promised, with the asked confidence; True where there are none.
 
-        Nothing is promised by a proof whose assumptions the log speaks against (`contradicted`).
+        Nothing is promised by a proof whose assumptions are in doubt, as `withheld` says.
         """
-        return all(kept.kept and not (kept.basis == "proven" and self.contradicted) for kept in self.limits)
+        return all(kept.kept and not (kept.basis == "proven" and doubts(self)) for kept in self.limits)
 
     @property
     def contradicted(self) -> tuple[str, ...]:
@@ -364,6 +364,17 @@ class Fit:
             "share_changed": self.share_changed,
             "coverage": self.coverage.summary(),
         }
+
+    def __repr__(self) -> str:
+        from dualq.report.words import brief
+
+        return brief(self)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the verdict, the numbers and the changes worth most."""
+        from dualq.report.notebook import fragment
+
+        return fragment(self)
 
     # ---- what leaves the room
 

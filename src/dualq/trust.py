@@ -39,12 +39,15 @@ AGAINST = {
 
 def withheld(fit: Any) -> tuple[str, ...]:
     """Why nothing is promised, a few words each."""
+    return (*doubts(fit), *(("no certificate was asked for",) if fit.certificate is None else ()))
+
+
+def doubts(fit: Any) -> tuple[str, ...]:
+    """What speaks against a proof from this log, or may: of values, and of the costs of limits."""
     reasons = [AGAINST[what] for what in fit.contradicted]
-    if fit.certificate is None:
-        reasons.append("no certificate was asked for")
-    elif not fit.counts.range_known and _unseen(fit) > UNSEEN:
+    if not fit.counts.range_known and _unseen(fit) > UNSEEN:
         reasons.append("too few rows to know what rewards can be: give the reward range")
-    return (*reasons, *fit.settings.get("doubts", ()))
+    return tuple(reasons)
 
 
 def _unseen(fit: Any) -> float:

@@ -12,14 +12,14 @@ from typing import Annotated
 import typer
 
 from dualq._version import __version__
-from dualq.cli import known, logs, paper, tradeoff
+from dualq.cli import known, logs, look, paper, tradeoff
 from dualq.errors import DualqError
 
 app = typer.Typer(
     name="dualq",
     help="Learn a better policy from the log you already have, and say how good it is.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,  # --install-completion, --show-completion
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: in half the time
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -74,6 +74,7 @@ def _dualq(
 
 
 app.command(short_help="Learn a policy from a log, and say how good it is.")(logs.learn)
+app.command(short_help="Look at a log: its columns, and what is suspicious.")(look.look)
 app.command(short_help="All that is known of one state of a log.")(logs.explain)
 app.command(short_help="What to do in one state.")(logs.act)
 app.command(short_help="What a limit on a cost costs: value against the limit.")(tradeoff.frontier)

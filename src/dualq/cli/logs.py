@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dualq.cli.columns import bins_of, listed, or_none
 from dualq.cli.shared import Json, console, print_files, print_json, stages, working
 from dualq.errors import LogError
-from dualq.plain import count
 
 if TYPE_CHECKING:
     from dualq.fit import Fit
@@ -64,7 +64,10 @@ def learn(
     cost: Annotated[list[str] | None, _option("COLUMN", "A cost to count beside the reward; may be repeated.")] = None,
     bins: Annotated[
         list[str] | None,
-        _option("COLUMN=N", "Cut a column of numbers into N bins of equal size, or at edges: COLUMN=0,10,50."),
+        _option("COLUMN=N", "Cut numbers into N bins of equal size, or at edges: COLUMN=0,10,50; `auto` finds bins."),
+    ] = None,
+    columns: Annotated[
+        str | None, _option("A,B,C", "Names of the columns, where the first line of the file is a row already.")
     ] = None,
     delimiter: Annotated[
         str | None, _option("MARK", "Between the fields of a CSV, where it is an unusual one.")
@@ -79,6 +82,9 @@ def learn(
     ] = None,
     reward_range: Annotated[
         str | None, _option("LO,HI", "What rewards can be, where that is known; else what they were.")
+    ] = None,
+    value_range: Annotated[
+        str | None, _option("LO,HI", "What a policy can be worth, where more is known than rewards say.")
     ] = None,
     discount: Annotated[float, typer.Option(metavar="NUMBER", help="What a reward one step later is worth.")] = 0.95,
     confidence: Annotated[float, typer.Option(metavar="NUMBER", help="Of the certificate.")] = 0.95,
@@ -120,7 +126,21 @@ def learn(
     with stages("Reading the log") as begin:
         from dualq.logs.tables import read_log
 
-        given = (state, action, reward, next_state, episode, time, terminal, truncated, cost, bins, table, delimiter)
+        given = (
+            state,
+            action,
+            reward,
+            next_state,
+            episode,
+            time,
+            terminal,
+            truncated,
+            cost,
+            bins,
+            table,
+            delimiter,
+            columns,
+        )
         if log is None and any((*given, reward_range, quarantine, since, until, clock)):
             raise LogError("columns were named, but no LOG; give the file, or leave the columns out")
         if quarantine is not None and not skip_bad:
@@ -130,27 +150,28 @@ def learn(
 
             opened = read_log(shipped.path(), **shipped.COLUMNS)
         else:
-            columns = {
-                "state": _listed(state),
-                "action": _listed(action),
+            parts = {
+                "state": listed(state),
+                "action": listed(action),
                 "reward": reward,
-                "next_state": _or_none(_listed(next_state)),
-                "episode": _or_none(_listed(episode)),
-                "time": _or_none(time),
-                "terminal": _or_none(terminal),
-                "truncated": _or_none(truncated),
+                "next_state": or_none(listed(next_state)),
+                "episode": or_none(listed(episode)),
+                "time": or_none(time),
+                "terminal": or_none(terminal),
+                "truncated": or_none(truncated),
             }
             opened = read_log(
                 log,
-                **columns,
+                **parts,
                 costs=cost or (),
-                bins=_bins(bins or []),
+                bins=bins_of(bins or []),
+                columns=listed(columns),
                 table=table,
                 delimiter=delimiter,
                 since=since,
                 until=until,
                 clock=clock,
-                reward_range=_range(reward_range),
+                reward_range=_range("--reward-range", reward_range),
                 skip_bad=skip_bad,
                 quarantine=quarantine,
             )
@@ -166,6 +187,7 @@ def learn(
             solver="online" if online else "exact",
             limits=limit or None,
             margin=margin,
+            value_range=_range("--value-range", value_range),
             progress=begin,
         )
         files = [] if out is None else _written(fit, out, begin)
@@ -201,32 +223,16 @@ def explain(run: Run, state: State, as_json: Json = False) -> None:
     if as_json:
         print_json(facts)
         return
-    from rich.markup import escape
-
-    from dualq.report.terminal import plain_table
-    from dualq.report.words import chosen_under, named, number, percent
+    from dualq.report.limit_words import chosen_under
+    from dualq.report.terminal import columns
+    from dualq.report.words import explained, named
 
     page = console()
-    page.print(f"{escape(named(facts['state']))}\n", style="bold")
-    share = percent(facts["time_share"])
-    page.print(f"{count(facts['rows'], 'row')} in the log; the recommended policy spends {share} of its time here.\n")
-    shown = plain_table()
-    names = fit.counts.actions.names
-    for name in (*names, "rows", "logged", "value", "interval", "recommended"):
-        shown.add_column(escape(name), justify="right")
-    for row in facts["actions"]:
-        known = row["value"] is not None
-        shown.add_row(
-            *(escape(str(row[name])) for name in names),
-            f"{row['rows']:,}",
-            percent(row["logged_share"]),
-            number(row["value"]) if known else "not known",
-            f"{number(row['low'])} to {number(row['high'])}" if known else "",
-            percent(row["recommended"]) if row["recommended"] else "",
-        )
-    page.print(shown)
-    sure = percent(fit.confidence)
-    page.print(f"\nIntervals ({sure}) are of this one decision, with the values of later states as estimated.")
+    first, header, rows, below = explained(fit, facts)
+    page.print(f"{named(facts['state'])}\n", style="bold", markup=False)
+    page.print(f"{first}\n")
+    page.print(columns(header, rows))
+    page.print(f"\n{below}")
     if words := chosen_under(fit):
         page.print(words, markup=False)
 
@@ -255,37 +261,12 @@ def _label(words: str) -> Any:
     return tuple(label) if isinstance(label, list) else label
 
 
-def _listed(columns: str | None) -> list[str] | None:
-    return None if columns is None else [name.strip() for name in columns.split(",")]
-
-
-def _or_none(column: Any) -> Any:
-    """False for the word `none`: there is no such column, and none is looked for."""
-    return False if column in ("none", ["none"]) else column
-
-
-def _range(words: str | None) -> tuple[float, float] | None:
+def _range(option: str, words: str | None) -> tuple[float, float] | None:
     """Two numbers from LO,HI."""
     if words is None:
         return None
     try:
         low, high = map(float, words.split(","))
     except ValueError:
-        raise LogError(f"--reward-range {words}: must be two numbers, LO,HI, such as --reward-range=-10,50") from None
+        raise LogError(f"{option} {words}: must be two numbers, LO,HI, such as {option}=-10,50") from None
     return low, high
-
-
-def _bins(words: list[str]) -> dict[str, Any]:
-    """{column: number of bins, or edges} from COLUMN=N or COLUMN=EDGE,EDGE,..."""
-    bins: dict[str, Any] = {}
-    for word in words:
-        column, _, value = word.rpartition("=")
-        try:
-            numbers = [float(part) for part in value.split(",")]
-        except ValueError:
-            numbers = []
-        whole = len(numbers) > 1 or (numbers and numbers[0] == numbers[0] // 1)
-        if not column or not whole or not all(abs(x) < float("inf") for x in numbers):
-            raise LogError(f"--bins {word}: must be COLUMN=N, or COLUMN=EDGE,EDGE,... such as stock=0,10,50")
-        bins[column] = numbers if len(numbers) > 1 else int(numbers[0])
-    return bins

@@ -8,12 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dualq.logs.checks.bins import bins
+from dualq.logs.checks.cycles import cycle
 from dualq.logs.checks.ends import ends
 from dualq.logs.checks.gaps import gaps
+from dualq.logs.checks.memory import memory
+from dualq.logs.checks.recent import recent
+from dualq.logs.checks.set_aside import set_aside
 from dualq.logs.findings import Finding
 from dualq.logs.trace import Trace
 
-CHECKS: tuple[Callable[[Trace, float], Finding | None], ...] = (ends, gaps)
+CHECKS: tuple[Callable[[Trace, float], Finding | None], ...] = (
+    ends,
+    gaps,
+    set_aside,
+    bins,
+    cycle,
+    recent,
+    memory,
+)
 
 
 def checks_of(trace: Trace | None, level: float) -> tuple[Finding, ...]:
