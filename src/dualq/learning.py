@@ -34,6 +34,7 @@ from dualq.logs.checks.ends import check_said
 from dualq.logs.checks.returns import returns_of
 from dualq.logs.counts import Counts
 from dualq.logs.log import Log
+from dualq.logs.schema import ROW
 from dualq.logs.starts import start_weights
 from dualq.logs.tables import TableLog, read_log
 from dualq.margins import SHARE_OF_VALUE, asked_for, keep, program_gap
@@ -89,7 +90,9 @@ def learn(
     check_confidence(confidence)
     if limits is not None and solver != "exact":
         raise LogError(f"solver is {solver!r}; with limits it must be exact")
-    log = _opened(log, columns)
+    log = _opened(log, columns, discount)
+    if start is None and discount == 0.0:
+        start = "log"  # every decision counts alike, not only the first of an episode
     begin("Counting the log's rows")
     check_said(log)
     counts, coverage = log.counts(), log.coverage()
@@ -148,8 +151,12 @@ def learn(
     )
 
 
-def _opened(log: Any, columns: dict[str, Any]) -> Log | TableLog:
+def _opened(log: Any, columns: dict[str, Any], discount: float) -> Log | TableLog:
+    """The log; where nothing that comes later counts, and no word was said of it, every row is a case of its own."""
     if not isinstance(log, Log | TableLog):
+        later = (columns.get(part) for part in ("next_state", "time", "episode", "terminal", "truncated"))
+        if discount == 0.0 and all(part in (None, False) for part in later):
+            columns = columns | {"terminal": ROW}
         return read_log(log, **columns)
     if columns:
         raise LogError(f"the log is open already; give {', '.join(columns)} to read_log")

@@ -124,8 +124,6 @@ def learn(
     of it.
     """
     with stages("Reading the log") as begin:
-        from dualq.logs.tables import read_log
-
         given = (
             state,
             action,
@@ -148,37 +146,37 @@ def learn(
         if log is None:
             from dualq import shipped
 
-            opened = read_log(shipped.path(), **shipped.COLUMNS)
+            source, reading = shipped.path(), shipped.COLUMNS
         else:
-            parts = {
-                "state": listed(state),
-                "action": listed(action),
-                "reward": reward,
-                "next_state": or_none(listed(next_state)),
-                "episode": or_none(listed(episode)),
-                "time": or_none(time),
-                "terminal": or_none(terminal),
-                "truncated": or_none(truncated),
-            }
-            opened = read_log(
+            source, reading = (
                 log,
-                **parts,
-                costs=cost or (),
-                bins=bins_of(bins or []),
-                columns=listed(columns),
-                table=table,
-                delimiter=delimiter,
-                since=since,
-                until=until,
-                clock=clock,
-                reward_range=_range("--reward-range", reward_range),
-                skip_bad=skip_bad,
-                quarantine=quarantine,
+                {
+                    "state": listed(state),
+                    "action": listed(action),
+                    "reward": reward,
+                    "next_state": or_none(listed(next_state)),
+                    "episode": or_none(listed(episode)),
+                    "time": or_none(time),
+                    "terminal": or_none(terminal),
+                    "truncated": or_none(truncated),
+                    "costs": cost or (),
+                    "bins": bins_of(bins or []),
+                    "columns": listed(columns),
+                    "table": table,
+                    "delimiter": delimiter,
+                    "since": since,
+                    "until": until,
+                    "clock": clock,
+                    "reward_range": _range("--reward-range", reward_range),
+                    "skip_bad": skip_bad,
+                    "quarantine": quarantine,
+                },
             )
         from dualq.learning import learn as learn_from
 
         fit = learn_from(
-            opened,
+            source,
+            **reading,
             discount=discount,
             confidence=confidence,
             start=start,

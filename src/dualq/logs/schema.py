@@ -24,7 +24,7 @@ from typing import Any
 from dualq.errors import LogError
 from dualq.plain import few, nearest
 
-ROW = "row"  # time="row"
+ROW = "row"  # time="row": the order of the rows; terminal="row": every row is a case of its own
 
 COMMON = {
     "state": ("state", "obs", "observation", "states", "observations", "s"),
@@ -61,7 +61,7 @@ class Schema:
     @property
     def columns(self) -> tuple[str, ...]:
         """Every column that is used, each once."""
-        single = (self.reward, None if self.time == ROW else self.time, self.terminal, self.truncated)
+        single = (self.reward, *(None if c == ROW else c for c in (self.time, self.terminal)), self.truncated)
         used = (*self.state, *self.action, *self.next_state, *self.episode, *(c for c in single if c), *self.costs)
         return tuple(dict.fromkeys(used))
 
@@ -91,7 +91,7 @@ def parts_of(
     guessed: dict[str, tuple[str, ...]] = {}
     for part in COMMON:
         wanted = given.get(part)
-        if part == "time" and wanted == ROW:
+        if part in ("time", "terminal") and wanted == ROW:
             found[part] = (ROW,)
         elif wanted is False:
             found[part] = ()
@@ -214,10 +214,11 @@ def _check(name: str, found: Mapping[str, tuple[str, ...]]) -> None:
             f"{name}: next_state has {len(following)} columns ({', '.join(following)}) and state has {len(state)} "
             f"({', '.join(state)}); give one for each, in the same order"
         )
-    if not following and not found["time"]:
+    if not following and not found["time"] and found["terminal"] != (ROW,):
         raise LogError(
             f"{name}: nothing says what followed a row; name the time with --time (time=...) or the next state with "
-            '--next-state (next_state=...); --time row (time="row") if the rows are in the order of time'
+            '--next-state (next_state=...); --time row (time="row") if the rows are in the order of time; '
+            '--terminal row (terminal="row") if every row is a case of its own'
         )
 
 
