@@ -49,6 +49,7 @@ LAYERS = [
     "saved",
     "report",
     "frontiers",
+    "trust",
     "fit",
     "learning",
     "learner",

@@ -70,7 +70,11 @@ def test_by_hand():
     assert go["value"] == pytest.approx(8 / 3)
     assert wait["value"] == pytest.approx(4 / 3)  # nothing now, and half of V(left)
     assert fit.act("right") == fit.policy.act({"side": "right"}) == "go"
-    assert fit.changes() == []  # the log went most often too
+    # The log went most often too; but a quarter of its decisions change, in either state: V(go) - V(wait) each.
+    assert fit.share_changed == pytest.approx(0.25)
+    worth = {row["state"]["side"]: row["gain"] for row in fit.changes()}
+    assert worth == pytest.approx({"left": (8 / 3 - 4 / 3) / 4, "right": (10 / 3 - 5 / 3) / 4})
+    assert [row["state"]["side"] for row in fit.changes()] == ["right", "left"]  # what is worth more comes first
     # From left and right alike: time is spent in both alike.
     np.testing.assert_allclose(fit.time_share, [0.5, 0.5])
 
@@ -78,16 +82,17 @@ def test_by_hand():
 def test_changes_are_where_the_log_did_otherwise():
     rows = {**TINY, "do": ["wait" if d == "go" else "go" for d in TINY["do"]]}
     fit = dualq.learn(dualq.read_log(rows, **COLUMNS, time="t"), discount=0.5, pessimism=0.0)
-    # Now waiting is what pays and changes sides, and it is what the log did most.
-    assert fit.changes() == []
+    # Now waiting is what pays and changes sides, and it is what the log did most: three times of four.
+    assert [row["share"] for row in fit.changes()] == pytest.approx([0.25, 0.25])
     worse = {name: column + 3 * [column[2]] for name, column in TINY.items()} | {"t": list(range(11))}
     fit = dualq.learn(dualq.read_log(worse, **COLUMNS, time="t"), discount=0.5, pessimism=0.0)
-    (change,) = fit.changes()
+    change = max(fit.changes(), key=lambda row: row["share"])
     assert change["state"] == {"side": "left"}
     assert change["logged"] == {"do": "wait"}
     assert change["logged_share"] == pytest.approx(4 / 7)
     assert change["recommended"] == {"do": "go"}
-    assert change["gain"] == pytest.approx(8 / 3 - 4 / 3)
+    assert change["share"] == pytest.approx(4 / 7)
+    assert change["gain"] == pytest.approx(4 / 7 * (8 / 3 - 4 / 3))
 
 
 def test_a_table_and_arrays_with_the_same_rows_give_the_same(two, fit, tmp_path):

@@ -46,6 +46,9 @@ FIRST_ROWS = 100  # asked for where there are hardly any
 FACTORS = [4**k for k in range(1, 9)]  # times the rows, tried when it is asked how many would do
 RESAMPLES = 200  # of the bootstrap
 INFORMATIVE = 0.5  # of the value range: floor and ceiling further apart than this say too little to act on
+ABOVE = 1e-3  # of the value range: a floor no further than this above the least that rewards allow says nothing
+USEFUL = 0.25  # of the value range: a ceiling over all policies that is this far from the floor tells something
+ROWS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)  # of a pair: ceilings over the pairs with at least so many
 
 
 # ---- what users get
@@ -69,6 +72,8 @@ class Certificate:
     lower             the policy's true value is at least this
     upper             no policy's value is more, over all actions (or the available ones)
     upper_supported   no policy's value is more that keeps to pairs in the log
+    policy_upper      the policy's own true value is at most this: with `lower`, its interval
+    ceilings          {k: no policy's value is more that keeps to pairs with at least k rows}; all hold together
     behaviour         (low, high): between these is the value of n(s, a) / n(s), the logged frequencies as a policy
     estimate          the policy's value on the log's own frequencies: no bound
     per_state         the same bounds in every state, as columns
@@ -89,6 +94,8 @@ class Certificate:
     causes: dict[str, float] = field(repr=False)
     assumptions: tuple[str, ...] = field(repr=False)
     _pairs: tuple[Wanted, ...] = field(repr=False)
+    policy_upper: float = np.inf
+    ceilings: Mapping[str, float] = field(default_factory=dict, repr=False)
     rows_needed: int | None = None  # about how many rows like these would promise something; None where none would
 
     @property
@@ -103,21 +110,30 @@ class Certificate:
 
     @property
     def informative(self) -> bool:
-        """Whether the log says clearly more than the range of rewards does.
+        """Whether the policy's interval says clearly more than the range of rewards does.
 
-        True where no policy that keeps to logged pairs can be better by more than half of the value range. Pairs that
-        were never logged do not count: no number of rows like these would tell anything of them.
+        True where it is at most half as wide as the value range, and its floor is above the least that rewards allow:
+        with rewards in [0, 1], "at least 0" is no promise.
         """
-        return _informative(self.lower, self.upper_supported, self.value_range)
+        return _informative(self.lower, self.policy_upper, self.value_range)
+
+    @property
+    def useful_ceiling(self) -> tuple[int, float] | None:
+        """(k, ceiling over pairs with at least k rows): the first that is clearly below what rewards allow."""
+        low, high = self.value_range
+        for rows, ceiling in self.ceilings.items():
+            if ceiling - self.lower <= USEFUL * (high - low):
+                return int(rows), ceiling
+        return None
 
     def wanted(self, most: int = 10) -> list[Wanted]:
         """The pairs where more data would raise the floor most."""
         return list(self._pairs[:most])
 
 
-def _informative(lower: float, upper_supported: float, value_range: tuple[float, float]) -> bool:
+def _informative(lower: float, upper: float, value_range: tuple[float, float]) -> bool:
     low, high = value_range
-    return bool(upper_supported - lower <= INFORMATIVE * (high - low))
+    return bool(upper - lower <= INFORMATIVE * (high - low) and lower - low > ABOVE * (high - low))
 
 
 def certificate_of(
@@ -256,6 +272,7 @@ def proven(blocks: list[Counts], merged: Counts, ask: Question) -> Certificate:
     behaviour_high = np.min(
         [-floor_of(m, -usual, -high, ask.allowed, logged, -1.0).value for m in models.values()], axis=0
     )
+    policy_ceilings = [-floor_of(m, -f, -high, ask.allowed, ask.policy, -1.0).value for m in models.values()]
     upper, upper_supported = -ceiling.value, -ceiling_supported.value
     table = _table(merged, floor.value, upper, upper_supported, behaviour_low, behaviour_high)
 
@@ -269,11 +286,28 @@ def proven(blocks: list[Counts], merged: Counts, ask: Question) -> Certificate:
         method="proven",
         rows=merged.total,
         value_range=ask.value_range,
+        policy_upper=float(eta @ np.minimum(np.min(policy_ceilings, axis=0), upper)),
+        ceilings=_ceilings(model, best, merged, ask, float(eta @ upper_supported)),
         per_state=table,
         causes=_causes(model, eta, unknown, (f, floor), (best, ceiling_supported), ceiling),
         assumptions=assumptions_of(merged, ask),
         _pairs=_wanted(merged, _costs(model, eta, unknown, floor, 1.0)[0]),
     )
+
+
+def _ceilings(model: Model, best: Array, merged: Counts, ask: Question, first: float) -> dict[str, float]:
+    """{k: ceiling over policies that keep to pairs with at least k rows}, where such a policy can begin at all."""
+    found, n, high = {"1": first}, merged.visits, ask.value_range[1]
+    for rows in ROWS[1:]:
+        thick = n >= rows
+        if (~np.any(thick, axis=1) & (ask.start > 0.0)).any():
+            break
+        if not ((n > 0) & ~thick).any():
+            continue
+        # where no pair has so many rows nothing is known: any action, worth all that is possible
+        allowed = np.where(thick.any(axis=1, keepdims=True), thick, ask.allowed)
+        found[str(rows)] = -float(ask.start @ floor_of(model, -best, -high, allowed, None, -1.0).value)
+    return found
 
 
 def _proven_says_something(blocks: list[Counts], merged: Counts, ask: Question) -> bool:
@@ -282,8 +316,8 @@ def _proven_says_something(blocks: list[Counts], merged: Counts, ask: Question) 
     low, high = ask.value_range
     best = _best_plug_in(merged, ask)
     f = plug_in_value(models["optimal"], ask.policy, float(ask.start @ best[:-1]))
-    ceiling = floor_of(models["optimal"], -best, -high, _supported(merged, ask), None, -1.0)
-    upper = -float(ask.start @ ceiling.value)
+    ceilings = (-floor_of(m, -f, -high, ask.allowed, ask.policy, -1.0).value for m in models.values())
+    upper = min(float(ask.start @ ceiling) for ceiling in ceilings)
     if not _informative(float(ask.start @ f[:-1]), upper, ask.value_range):
         return False  # the estimate itself is too far below, and a floor is lower still
     floors = (floor_of(m, f, low, ask.allowed, ask.policy, 1.0).value for m in models.values())
@@ -360,17 +394,24 @@ def assumptions_of(counts: Counts, ask: Question) -> tuple[str, ...]:
     low, high = counts.reward_range
     known = "known" if counts.range_known else "as observed: nothing outside it can happen"
     value = f"[{ask.value_range[0]:g}, {ask.value_range[1]:g}]"
-    ends = "they end where the log says so" if counts.ended.any() else "none of them ends: no row of the log did"
+    ends = "episodes end where the log says so" if counts.ended.any() else "no episode ends: none in the log did"
+    later = (
+        "what happens next depends on the state and the action only: not on what came before, nor on the time",
+        f"what is earned over time is in {value} ({'given' if ask.range_given else 'from the rewards'})",
+        ends,
+    )
+    at_once = (
+        "what an action earns depends on the state and the action only: not on what came before, nor on the time",
+    )
     return (
-        f"floor, ceiling, the behaviour's interval and every state's hold together with probability {ask.confidence:g}",
-        "given state and action, next state and reward do not depend on what happened before (Markov), nor on time",
-        f"there are the {len(counts.states)} states and {len(counts.actions)} actions of the log, and no others",
+        f"all bounds hold together with probability {ask.confidence:g}",
+        *(later if ask.alpha > 0.0 else at_once),
+        f"the {len(counts.states)} states and {len(counts.actions)} actions of the log are all there are",
         f"rewards are in [{low:g}, {high:g}] ({known})",
-        f"values are in {value} ({'given' if ask.range_given else 'from the rewards'})",
-        f"episodes: {ends}",
-        "no action depended on rows that come later in the log's order (by time; episode by episode where time counts "
-        "the steps of each); the number of rows was not chosen by looking at them",
-        "start weights and available actions are as given",
+        "rows were cut off independently of what happened, and none is missing because of what it showed",
+        "the state includes everything that the decisions were based on",
+        "no decision was based on later rows of the log, and nobody chose its length by looking at its rows",
+        "the starting states and the available actions are as given",
     )
 
 
@@ -410,6 +451,7 @@ def _bootstrap(blocks: list[Counts], merged: Counts, ask: Question) -> Certifica
         uppers_supported.append(_best_value(model, anything, high))
     lower = np.quantile(values, delta / 2.0, axis=0)
     upper, upper_supported = (np.quantile(u, 1.0 - delta / 2.0, axis=0) for u in (uppers, uppers_supported))
+    policy_upper = float(np.quantile(np.array(values) @ ask.start, 1.0 - delta / 2.0))
     behaviour_low, behaviour_high = np.quantile(behaviours, [delta / 2.0, 1.0 - delta / 2.0], axis=0)
     eta = ask.start
     ends = [float(np.quantile(np.array(x) @ eta, q)) for x, q in (
@@ -420,6 +462,8 @@ def _bootstrap(blocks: list[Counts], merged: Counts, ask: Question) -> Certifica
         lower=ends[0],
         upper=ends[1],
         upper_supported=ends[2],
+        policy_upper=policy_upper,
+        ceilings={"1": ends[2]},
         behaviour=(ends[3], ends[4]),
         estimate=float(np.mean(values, axis=0) @ eta),
         confidence=ask.confidence,

@@ -6,7 +6,10 @@
     fit.expected, fit.logged       estimates of the two policies' value at the start, with standard errors
     fit.costs                      estimates of what the two policies cost per step, for each cost of the log
     fit.certificate                floor and ceiling that hold with the asked confidence
+    fit.verdict                    "better", "no worse", "cannot tell" or "do not use", in one word
+    fit.returns                    what the log's own episodes earned on average, where it has episodes
     fit.contradicted               the assumptions of all that which the log itself speaks against; () is good
+    fit.promised, fit.withheld     may the certificate be relied on, under fit.conditions?  if not, why
     fit.explain(state)             for one state: every action with its rows, its estimated value, what is recommended
     fit.limits                     what became of each limit: estimate, bounds, price;  fit.limits_kept  all promised?
     fit.frontier("stockout")       value against a limit on a cost: the trade-off, as table and chart
@@ -41,7 +44,8 @@ from dualq.frontiers import Frontier, frontier_of
 from dualq.labels import Label
 from dualq.limits import ActionCap, Limit, Near
 from dualq.logs.counts import Counts
-from dualq.logs.coverage import Change, Coverage
+from dualq.logs.coverage import Coverage
+from dualq.logs.findings import Finding
 from dualq.margins import Kept
 from dualq.models import write_policy
 from dualq.packing import Packer, unpacked
@@ -49,12 +53,14 @@ from dualq.policy import Policy
 from dualq.saddle.constrained import LimitedSolution
 from dualq.saved import ARRAYS, FORMAT, NUMBERS, POLICY, Decider, open_saved, sha256_of
 from dualq.solution import Solution
+from dualq.trust import conditions, doubts, verdict, withheld
 
 Array = np.ndarray
 
+SELDOM = 0.01  # of the decisions in a state: fewer that change are none
 NEVER = 1e-4  # of the time in the state where most is spent: less is practically never
 KEPT = (
-    *(ActionCap, Asked, Careful, Certificate, Change, Counts, Coverage, Estimate, Kept, Limit, LimitedSolution, Near),
+    *(ActionCap, Asked, Careful, Certificate, Finding, Counts, Coverage, Estimate, Kept, Limit, LimitedSolution, Near),
     *(Solution, Wanted),
 )  # what a saved fit holds
 
@@ -77,14 +83,16 @@ class Fit:
     asked: tuple[Asked, ...] = field(default=(), repr=False)  # the limits as they were asked for
     limits_wanted: tuple[Wanted, ...] = field(default=(), repr=False)  # pairs whose rows a promise would need most
     blocks: tuple[Counts, ...] = field(default=(), repr=False)  # the log's, with costs, where there are limits
+    returns: Estimate | None = None  # the mean discounted return of the log's own episodes, where it has some
+    returns_check: Finding | None = field(default=None, repr=False)  # whether the model agrees with it
 
     @property
     def limits_kept(self) -> bool:
         """Whether every limit is promised, with the asked confidence; True where there are none.
 
-        Nothing is promised by a proof whose assumptions the log speaks against (`contradicted`).
+        Nothing is promised by a proof whose assumptions are in doubt, as `withheld` says.
         """
-        return all(kept.kept and not (kept.basis == "proven" and self.contradicted) for kept in self.limits)
+        return all(kept.kept and not (kept.basis == "proven" and doubts(self)) for kept in self.limits)
 
     @property
     def contradicted(self) -> tuple[str, ...]:
@@ -93,8 +101,33 @@ class Fit:
         Estimates and certificate rest on them: what is here is not promised, whatever the numbers say. Where the
         dynamics changed, the state before tells when it was, and so what follows: that is no finding of its own.
         """
-        found = [change.what for change in self.coverage.evidence if change.found and change.what != "behaviour"]
+        found = dict.fromkeys(check.what for check in self.evidence if check.found and check.what != "behaviour")
         return tuple(what for what in found if what != "memory" or "dynamics" not in found)
+
+    @property
+    def evidence(self) -> list[Finding]:
+        """What the tests say of the assumptions that estimates and promises rest on."""
+        return [*([self.returns_check] if self.returns_check is not None else []), *self.coverage.evidence]
+
+    @property
+    def promised(self) -> bool:
+        """Whether the certificate may be relied on, as far as the log itself can tell, under `conditions`."""
+        return self.certificate is not None and not self.withheld
+
+    @property
+    def withheld(self) -> tuple[str, ...]:
+        """Why nothing is promised, in a few words each; empty where the certificate may be relied on."""
+        return withheld(self)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What the promise takes for granted and no test can see: clauses that follow "if"."""
+        return conditions(self)
+
+    @property
+    def verdict(self) -> str:
+        """One of "better", "no worse", "cannot tell" and "do not use" (trust.py says when)."""
+        return verdict(self)
 
     @property
     def primal_policy(self) -> Policy:
@@ -247,21 +280,25 @@ class Fit:
         }
 
     def changes(self, most: int = 10) -> list[dict[str, Any]]:
-        """The states where the policy prefers another action than the log, those first where most time is spent.
+        """The states where the policy decides otherwise than the log did, those first where that is worth most.
 
+        share   of the decisions in the state that change;  gain   what the policy earns there with one decision over
+        what the log did there on average, with its standard error;  worth   gain times the share of time
         Not those that the policy practically never sees; `num_changes` counts them too.
         """
-        visits, S = self.counts.visits, np.arange(len(self.counts.states))
+        visits = self.counts.visits
         usual, chosen = visits.argmax(axis=1), self.policy.matrix.argmax(axis=1)
-        differ = (usual != chosen) & ~self.policy.undecided
-        gain = self.values[S, chosen] - self.values[S, usual]
-        error = np.hypot(self.errors[S, chosen], self.errors[S, usual])
-        differ &= self.time_share >= NEVER * self.time_share.max()
-        places = [s for s in np.argsort(-self.time_share, kind="stable") if differ[s]][:most]
+        apart = self.policy.matrix - self.behaviour.matrix
+        gain = np.where(apart != 0.0, apart * np.nan_to_num(self.values), 0.0).sum(axis=1)
+        error = np.linalg.norm(apart * np.where(np.isfinite(self.errors), self.errors, 0.0), axis=1)
+        worth = self.time_share * gain
+        differ = self._differs & (self.time_share >= NEVER * self.time_share.max())
+        places = [s for s in np.lexsort((-self.time_share, -np.abs(worth))) if differ[s]][:most]
         return [
             {
                 "state": self.counts.states.named(s),
                 "time_share": float(self.time_share[s]),
+                "share": float(0.5 * np.abs(apart[s]).sum()),
                 "logged": self.counts.actions.named(usual[s]),
                 "logged_share": float(visits[s, usual[s]] / visits[s].sum()),
                 "recommended": self.counts.actions.named(chosen[s]),
@@ -269,15 +306,27 @@ class Fit:
                 "recommended_rows": int(visits[s, chosen[s]]),
                 "gain": float(gain[s]),
                 "gain_error": float(error[s]),
+                "worth": float(worth[s]),
             }
             for s in places
         ]
 
+    @cached_property
+    def _differs(self) -> Array:
+        """(S,) whether the policy decides otherwise than the log did, in a decision of a hundred at least."""
+        apart = 0.5 * np.abs(self.policy.matrix - self.behaviour.matrix).sum(axis=1)
+        return (apart >= SELDOM) & ~self.policy.undecided
+
     @property
     def num_changes(self) -> int:
-        """In how many states the policy prefers another action than the log."""
-        differ = self.counts.visits.argmax(axis=1) != self.policy.matrix.argmax(axis=1)
-        return int((differ & ~self.policy.undecided).sum())
+        """In how many states the policy decides otherwise than the log did."""
+        return int(self._differs.sum())
+
+    @property
+    def share_changed(self) -> float:
+        """The share of the policy's decisions that the log would have taken otherwise."""
+        apart = 0.5 * np.abs(self.policy.matrix - self.behaviour.matrix).sum(axis=1)
+        return float(self.time_share @ np.where(self.policy.undecided, 0.0, apart))
 
     def frontier(self, cost: str, points: int = 20) -> Frontier:
         """The trade-off: the best value for every limit on a cost, with errors and what is proven (frontiers.py)."""
@@ -297,6 +346,11 @@ class Fit:
             "logged": _estimated(self.logged),
             "confidence": self.confidence,
             "certificate": None if promise is None else _promised(promise),
+            "verdict": self.verdict,
+            "returns": None if self.returns is None else _estimated(self.returns),
+            "promised": self.promised,
+            "withheld": list(self.withheld),
+            "conditions": list(self.conditions),
             "contradicted": list(self.contradicted),
             "limits": [_written(kept) for kept in self.limits],
             "limits_kept": self.limits_kept,
@@ -307,8 +361,20 @@ class Fit:
             "costs_per_row": {name: float(x.sum() / self.counts.total) for name, x in self.counts.cost_sums.items()},
             "changes": self.changes(),
             "num_changes": self.num_changes,
+            "share_changed": self.share_changed,
             "coverage": self.coverage.summary(),
         }
+
+    def __repr__(self) -> str:
+        from dualq.report.words import brief
+
+        return brief(self)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the verdict, the numbers and the changes worth most."""
+        from dualq.report.notebook import fragment
+
+        return fragment(self)
 
     # ---- what leaves the room
 
@@ -344,8 +410,8 @@ def load(folder: str | os.PathLike) -> Fit:
     return unpacked(tree, arrays, {cls.__name__: cls for cls in (*KEPT, Fit)})
 
 
-def _estimated(estimate: Estimate) -> dict[str, float]:
-    return {"value": estimate.value, "standard_error": estimate.error}
+def _estimated(estimate: Estimate) -> dict[str, float | None]:
+    return {"value": estimate.value, "standard_error": estimate.standard_error}
 
 
 def _written(kept: Kept) -> dict[str, Any]:
@@ -356,7 +422,9 @@ def _written(kept: Kept) -> dict[str, Any]:
 def _promised(promise: Certificate) -> dict[str, Any]:
     return {
         "lower": promise.lower,
+        "policy_upper": promise.policy_upper,
         "upper": promise.upper,
+        "ceilings": dict(promise.ceilings),
         "upper_supported": promise.upper_supported,
         "behaviour": list(promise.behaviour),
         "improvement": promise.improvement,

@@ -20,6 +20,7 @@ import numpy as np
 
 from dualq._version import __version__
 from dualq.algorithms.choices import frequencies
+from dualq.algorithms.luck import Estimate
 from dualq.algorithms.pessimism import Careful, careful_model
 from dualq.algorithms.schedules import inverse_sqrt
 from dualq.algorithms.spd_q import SPDQ
@@ -29,12 +30,15 @@ from dualq.errors import LogError
 from dualq.exact import solve
 from dualq.fit import Fit
 from dualq.logs.blocks import counts_in_blocks
+from dualq.logs.checks.ends import check_said
+from dualq.logs.checks.returns import returns_of
 from dualq.logs.counts import Counts
 from dualq.logs.log import Log
 from dualq.logs.starts import start_weights
 from dualq.logs.tables import TableLog, read_log
 from dualq.margins import SHARE_OF_VALUE, asked_for, keep, program_gap
 from dualq.policy import Policy
+from dualq.proof.evidence import paid_at_the_end
 from dualq.saddle.gaps import duality_gap
 from dualq.solution import Solution
 from dualq.training import train
@@ -55,7 +59,9 @@ def learn(
     solver: str = "exact",
     limits: Any = None,
     margin: str = "certified",
+    value_range: tuple[float, float] | None = None,
     progress: Callable[[str], None] | None = None,
+    **columns: Any,
 ) -> Fit:
     """Learn a policy from a log, and say how good it is.
 
@@ -73,7 +79,9 @@ def learn(
                   total variation from the logged behaviour; or limits from dualq.limits, on log.counts().mdp(discount)
     margin        "certified": the ceilings of the limited costs are within the limits, where the log can prove it;
                   "none": their estimates are, and nothing is promised
+    value_range   what values can be, if more is known than rewards say: (0, 1) where only the end of an episode pays 1
     progress      called with the name of each stage when it begins
+    columns       of `read_log`, where `log` is not opened yet: state=..., action=..., reward=..., ...
     """
     begin = progress or (lambda stage: None)
     if solver not in SOLVERS:
@@ -81,8 +89,9 @@ def learn(
     check_confidence(confidence)
     if limits is not None and solver != "exact":
         raise LogError(f"solver is {solver!r}; with limits it must be exact")
-    log = log if isinstance(log, Log | TableLog) else read_log(log)
+    log = _opened(log, columns)
     begin("Counting the log's rows")
+    check_said(log)
     counts, coverage = log.counts(), log.coverage()
     weights = start_weights(log, start)
 
@@ -106,7 +115,9 @@ def learn(
     promise = None
     if certificate is not None:
         begin("Proving floor and ceiling")
-        promise = certificate_of(blocks, policy, discount, weights, 1.0 - delta, log.available, certificate)
+        values = value_range or paid_at_the_end(counts)
+        promise = certificate_of(blocks, policy, discount, weights, 1.0 - delta, log.available, certificate, values)
+    returns, agrees = _returns(log, counts, careful, coverage.level)
     return Fit(
         counts=counts,
         careful=careful,
@@ -117,6 +128,8 @@ def learn(
         confidence=confidence,
         certificate=promise,
         coverage=coverage,
+        returns=returns,
+        returns_check=agrees,
         settings={
             "source": log.source,
             "columns": {part: list(names) for part, names in log.columns.items()},
@@ -133,6 +146,26 @@ def learn(
         },
         **more,
     )
+
+
+def _opened(log: Any, columns: dict[str, Any]) -> Log | TableLog:
+    if not isinstance(log, Log | TableLog):
+        return read_log(log, **columns)
+    if columns:
+        raise LogError(f"the log is open already; give {', '.join(columns)} to read_log")
+    return log
+
+
+def _returns(log: Log | TableLog, counts: Counts, careful: Careful, level: float) -> tuple[Estimate | None, Any]:
+    """What the log's own episodes earned, and whether the log's own model agrees."""
+    trace = log.trace()
+    if trace is None:
+        return None, None
+    mdp, S = counts.mdp(careful.mdp.discount), len(counts.states)
+    V = careful.behaviour.value(mdp)
+    onward = (mdp.q_values(V) - mdp.rewards)[:S]
+    found = returns_of(trace, V[:S], mdp.rewards[:S], np.where(counts.visits > 0, onward, 0.0), mdp.discount, level)
+    return (None, None) if found is None else (Estimate(found.value, found.standard_error), found.finding)
 
 
 def _where(log: Any, start: Any) -> str:

@@ -49,13 +49,18 @@ HOW_LUCKY = 0.5  # the deviation of what was taken off for luck, as a part of it
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value and its standard error."""
+    """A value and its standard error; None where none can be given."""
 
     value: float
-    error: float
+    standard_error: float | None
+
+    @property
+    def error(self) -> float:
+        """The standard error as a number; nan where none can be given."""
+        return float("nan") if self.standard_error is None else self.standard_error
 
     def __str__(self) -> str:
-        return f"{self.value:.4g} ± {self.error:.2g}"
+        return f"{self.value:.4g}" if self.standard_error is None else f"{self.value:.4g} ± {self.standard_error:.2g}"
 
 
 def expect(

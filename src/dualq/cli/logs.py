@@ -12,7 +12,6 @@ import typer
 from dualq.cli.columns import bins_of, listed, or_none
 from dualq.cli.shared import Json, console, print_files, print_json, stages, working
 from dualq.errors import LogError
-from dualq.plain import count
 
 if TYPE_CHECKING:
     from dualq.fit import Fit
@@ -56,8 +55,12 @@ def learn(
     ] = None,
     episode: Annotated[str | None, _columns("Which rows belong together; `none` if no column says so.")] = None,
     time: Annotated[str | None, _columns("Their order; `row` for the order in the file, or `none`.")] = None,
-    terminal: Annotated[str | None, _columns("Whether the episode ended here, or `none`.")] = None,
-    truncated: Annotated[str | None, _columns("Whether the episode was cut off here, or `none`.")] = None,
+    terminal: Annotated[
+        str | None, _columns("Whether the episode ended here; `last` if all ended with their last rows, or `none`.")
+    ] = None,
+    truncated: Annotated[
+        str | None, _columns("Whether the recording stopped here; `last` if all did, or `none`.")
+    ] = None,
     cost: Annotated[list[str] | None, _option("COLUMN", "A cost to count beside the reward; may be repeated.")] = None,
     bins: Annotated[
         list[str] | None,
@@ -74,8 +77,14 @@ def learn(
         str | None, _option("TIME", "Learn from the rows from this time on: the part that holds, after a change.")
     ] = None,
     until: Annotated[str | None, _option("TIME", "Learn from the rows before this time.")] = None,
+    clock: Annotated[
+        str | None, _option("KIND", "Of the time column: shared by all episodes, or episode, if it counts their steps.")
+    ] = None,
     reward_range: Annotated[
         str | None, _option("LO,HI", "What rewards can be, where that is known; else what they were.")
+    ] = None,
+    value_range: Annotated[
+        str | None, _option("LO,HI", "What a policy can be worth, where more is known than rewards say.")
     ] = None,
     discount: Annotated[float, typer.Option(metavar="NUMBER", help="What a reward one step later is worth.")] = 0.95,
     confidence: Annotated[float, typer.Option(metavar="NUMBER", help="Of the certificate.")] = 0.95,
@@ -132,7 +141,7 @@ def learn(
             delimiter,
             columns,
         )
-        if log is None and any((*given, reward_range, quarantine, since, until)):
+        if log is None and any((*given, reward_range, quarantine, since, until, clock)):
             raise LogError("columns were named, but no LOG; give the file, or leave the columns out")
         if quarantine is not None and not skip_bad:
             raise LogError("--quarantine says where bad rows go, but without --skip-bad the first of them stops")
@@ -161,7 +170,8 @@ def learn(
                 delimiter=delimiter,
                 since=since,
                 until=until,
-                reward_range=_range(reward_range),
+                clock=clock,
+                reward_range=_range("--reward-range", reward_range),
                 skip_bad=skip_bad,
                 quarantine=quarantine,
             )
@@ -177,6 +187,7 @@ def learn(
             solver="online" if online else "exact",
             limits=limit or None,
             margin=margin,
+            value_range=_range("--value-range", value_range),
             progress=begin,
         )
         files = [] if out is None else _written(fit, out, begin)
@@ -212,32 +223,16 @@ def explain(run: Run, state: State, as_json: Json = False) -> None:
     if as_json:
         print_json(facts)
         return
-    from rich.markup import escape
-
-    from dualq.report.terminal import plain_table
-    from dualq.report.words import chosen_under, named, number, percent
+    from dualq.report.limit_words import chosen_under
+    from dualq.report.terminal import columns
+    from dualq.report.words import explained, named
 
     page = console()
-    page.print(f"{escape(named(facts['state']))}\n", style="bold")
-    share = percent(facts["time_share"])
-    page.print(f"{count(facts['rows'], 'row')} in the log; the recommended policy spends {share} of its time here.\n")
-    shown = plain_table()
-    names = fit.counts.actions.names
-    for name in (*names, "rows", "logged", "value", "interval", "recommended"):
-        shown.add_column(escape(name), justify="right")
-    for row in facts["actions"]:
-        known = row["value"] is not None
-        shown.add_row(
-            *(escape(str(row[name])) for name in names),
-            f"{row['rows']:,}",
-            percent(row["logged_share"]),
-            number(row["value"]) if known else "not known",
-            f"{number(row['low'])} to {number(row['high'])}" if known else "",
-            percent(row["recommended"]) if row["recommended"] else "",
-        )
-    page.print(shown)
-    sure = percent(fit.confidence)
-    page.print(f"\nIntervals ({sure}) are of this one decision, with the values of later states as estimated.")
+    first, header, rows, below = explained(fit, facts)
+    page.print(f"{named(facts['state'])}\n", style="bold", markup=False)
+    page.print(f"{first}\n")
+    page.print(columns(header, rows))
+    page.print(f"\n{below}")
     if words := chosen_under(fit):
         page.print(words, markup=False)
 
@@ -266,12 +261,12 @@ def _label(words: str) -> Any:
     return tuple(label) if isinstance(label, list) else label
 
 
-def _range(words: str | None) -> tuple[float, float] | None:
+def _range(option: str, words: str | None) -> tuple[float, float] | None:
     """Two numbers from LO,HI."""
     if words is None:
         return None
     try:
         low, high = map(float, words.split(","))
     except ValueError:
-        raise LogError(f"--reward-range {words}: must be two numbers, LO,HI, such as --reward-range=-10,50") from None
+        raise LogError(f"{option} {words}: must be two numbers, LO,HI, such as {option}=-10,50") from None
     return low, high

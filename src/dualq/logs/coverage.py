@@ -31,7 +31,9 @@ import numpy as np
 from dualq.errors import LogError
 from dualq.labels import Labels
 from dualq.logs.change import Outcome, alike_counts, alike_means
+from dualq.logs.checks import checks_of
 from dualq.logs.counts import Counts
+from dualq.logs.findings import Finding
 from dualq.plain import count, few, p_value
 
 Array = np.ndarray
@@ -45,18 +47,6 @@ UNCLOCKED = "whether the system changed was not tested: no column of numbers or 
 FINER = 10  # parts of a period, by which the beginning and the end of a change are told
 MOST_FINE = 200_000  # counts; where there are more, whole periods must do
 MANY = 1000  # different numbers in a column of the state, from which bins are advised where most pairs are thin
-
-
-@dataclass(frozen=True)
-class Change:
-    """What a test says of the log."""
-
-    what: str  # "behaviour", "dynamics", "rewards" or "memory"
-    found: bool
-    p_value: float
-    tested: int  # states, pairs or transitions with rows enough
-    period: tuple[str, str] | None  # from when to when it was otherwise, as far as periods can tell
-    words: str  # one sentence
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,11 +75,12 @@ class Coverage:
     dropped: int  # without a successor
     skipped: int  # bad ones, set aside
     jumps: int | None  # rows whose next_state is not the state of the following row; None where that cannot be known
-    drift: Mapping[str, Change]  # behaviour, dynamics, rewards; empty where the log has no clock
+    drift: Mapping[str, Finding]  # behaviour, dynamics, rewards; empty where the log has no clock
     drift_by: str | None  # what the periods are cut by
     level: float = LEVEL
-    memory: Change | None = None  # does the state before matter? None where that was not asked
+    memory: Finding | None = None  # does the state before matter? None where that was not asked
     remarks: tuple[str, ...] = ()  # what became of the columns when they were read
+    checks: tuple[Finding, ...] = ()  # what else the rows, read one after another, say of how they were read (checks/)
     doubts: tuple[str, ...] = ()  # what in the columns may be wrong
 
     @property
@@ -137,9 +128,10 @@ class Coverage:
     @property
     def warnings(self) -> list[str]:
         """What a reader must know before trusting anything learned from this log."""
-        found = [change.words for change in self.drift.values() if change.found and change.what != "behaviour"]
+        found = [finding.words for finding in self.checks if finding.found]
+        found += [change.words for change in self.drift.values() if change.found and change.what != "behaviour"]
         if self.memory is not None and self.memory.found and not self._changed:
-            found.append(f"{self.memory.words}: the state misses something")
+            found.append(f"{self.memory.words}: the state misses something; add the column that tells it to the state")
         return [*found, *self.doubts, *([self._scattered] if self.scattered > 0.5 else self._crowded)]
 
     @property
@@ -148,9 +140,9 @@ class Coverage:
         return "dynamics" in self.drift and self.drift["dynamics"].found
 
     @property
-    def evidence(self) -> list[Change]:
+    def evidence(self) -> list[Finding]:
         """What the tests say of the assumptions: that nothing changed with time, and that the state says all."""
-        return [*self.drift.values(), *([self.memory] if self.memory is not None else [])]
+        return [*self.checks, *self.drift.values(), *([self.memory] if self.memory is not None else [])]
 
     @cached_property
     def scattered(self) -> float:
@@ -181,9 +173,9 @@ class Coverage:
             for column in zip(*labels, strict=True)
         ]
         most, name = max((len(found), name) for found, name in zip(numbers, self.states.names, strict=True))
-        few_rows = f"{self.thin:,} of {pairs:,} logged pairs have under {THIN} rows"
+        few_rows = f"{self.thin:,} of {pairs:,} combinations of state and action have fewer than {THIN} rows"
         advice = f"{name} has {most:,} different numbers; cut them into bins (--bins {name}=8)"
-        return [f"{few_rows}, so little can be promised: {advice}"] if most >= MANY else []
+        return [f"{few_rows}, so little can be guaranteed: {advice}"] if most >= MANY else []
 
     @property
     def notes(self) -> list[str]:
@@ -191,15 +183,16 @@ class Coverage:
         notes = [change.words for change in self.drift.values() if change.found and change.what == "behaviour"]
         if self.dropped:
             rows = count(self.dropped, "row")
-            notes.append(f"dropped: {rows} without a successor (where an episode was cut off, or goes on)")
+            notes.append(f"{rows} left out, because the log does not show what came next")
         if self.skipped:
-            notes.append(f"set aside: {count(self.skipped, 'bad row')}")
+            notes.append(f"{count(self.skipped, 'bad row')} set aside")
         if self.jumps:
             notes.append(f"in {count(self.jumps, 'row')} the next state is not the state of the following row")
         if self.never_left:
-            notes.append(f"reached and never left: {count(len(self.never_left), 'state')} ({few(self.never_left, 3)})")
+            states = count(len(self.never_left), "state")
+            notes.append(f"{states} reached in which no decision was logged ({few(self.never_left, 3)})")
         if self.memory is not None and self.memory.found and self._changed:
-            notes.append(f"{self.memory.words}, as it does where the system changes")
+            notes.append(f"{self.memory.words}, as always where the system changes")
         return [*notes, *self.remarks]
 
     def summary(self) -> dict[str, Any]:
@@ -222,6 +215,7 @@ class Coverage:
                 name: {"found": c.found, "p_value": c.p_value, "period": c.period} for name, c in self.drift.items()
             },
             "memory": None if self.memory is None else {"found": self.memory.found, "p_value": self.memory.p_value},
+            "checks": {check.what: {"found": check.found, "p_value": check.p_value} for check in self.checks},
             "warnings": self.warnings,
             "notes": self.notes,
         }
@@ -231,8 +225,8 @@ class Coverage:
         pairs, worth = int(self.supported.sum()), count(round(self.effective_size), "row")
         lines = [
             f"{count(self.rows, 'row')}, {count(S, 'state')}, {count(A, 'action')}",
-            f"{pairs:,} of {S * A:,} pairs of state and action occur, {self.thin:,} of them in fewer than {THIN} rows",
-            f"worth {worth} spread evenly over them; the rarest has {self.zeta:.2g} of all",
+            f"{pairs:,} of {S * A:,} combinations of state and action occur, {self.thin:,} in fewer than {THIN} rows",
+            f"as informative as {worth} spread evenly over them; the rarest has {self.zeta:.2g} of all",
             *(f"note: {note}" for note in self.notes),
             *(f"warning: {warning}" for warning in self.warnings),
         ]
@@ -247,7 +241,7 @@ def drift_of(
     shape: tuple[int, int],
     level: float = LEVEL,
     finer: Callable[[], Periods | None] = lambda: None,
-) -> dict[str, Change]:
+) -> dict[str, Finding]:
     """The three tests; none, where the log has no clock or all of it lies in one period.
 
     finer   gives the same with FINER times as many periods; asked for once something is found, to tell from when on
@@ -269,12 +263,12 @@ def drift_of(
     return {what: _change(what, test, periods, at, finer) for what, (test, at) in tests.items()}
 
 
-def _change(what: str, test: Test, periods: Periods, level: float, finer: Callable[[], Periods | None]) -> Change:
+def _change(what: str, test: Test, periods: Periods, level: float, finer: Callable[[], Periods | None]) -> Finding:
     outcome = test(periods, periods.period)
     found = outcome.p_value <= level
     period = _where(test, periods, finer()) if found else None
     words = _words(what, outcome, found, period, periods.by)
-    return Change(what, found, outcome.p_value, outcome.tested, period, words)
+    return Finding(what, found, outcome.p_value, outcome.tested, period, words)
 
 
 def _where(test: Test, periods: Periods, fine: Periods | None) -> tuple[str, str]:
@@ -294,18 +288,25 @@ def _best(test: Test, periods: Periods, ranges: list[tuple[int, int]]) -> tuple[
 
 def _words(what: str, outcome: Outcome, found: bool, period: tuple[str, str] | None, by: str) -> str:
     if not outcome.tested:
-        return f"{what}: too few rows to tell of a change"
+        return f"too few rows to test whether {CHANGED[what]}"
     sure = p_value(outcome.p_value)
     if not found:
-        return f"{what}: no change was found ({sure})"
+        return f"no sign that {CHANGED[what]} ({sure})"
     when = _when(period, by) if period else ""
     if what == "behaviour":
-        return f"actions were chosen otherwise {when} ({sure}); that is fine, the log still describes one system"
-    seen, changed = {
-        "dynamics": ("the same action led elsewhere", "the system changed"),
-        "rewards": ("the same step paid otherwise", "rewards changed"),
+        return f"decisions were made differently {when} ({sure}); that is fine, the log still describes one system"
+    seen = {
+        "dynamics": "the same action led to different states",
+        "rewards": "the same decision earned different rewards",
     }[what]
-    return f"{seen} {when} ({sure}): {changed}; learn from the part that holds (--since, --until)"
+    return f"{seen} {when} ({sure}): {CHANGED[what]}; learn from one side of the change only (--since, --until)"
+
+
+CHANGED = {
+    "behaviour": "decisions were made differently over time",
+    "dynamics": "the system changed",
+    "rewards": "rewards changed",
+}
 
 
 def _when(period: tuple[str, str], by: str) -> str:
@@ -316,21 +317,21 @@ def _when(period: tuple[str, str], by: str) -> str:
     return f"where {column} is between {period[0]} and {period[1]}"
 
 
-def markov_change(previous: Any, s: Any, a: Any, outcome: Any, n: Any, num_actions: int, level: float) -> Change:
+def markov_change(previous: Any, s: Any, a: Any, outcome: Any, n: Any, num_actions: int, level: float) -> Finding:
     """Does the state before help to predict what follows (s, a)?"""
     pair = np.asarray(s, np.int64) * num_actions + a
     test = alike_counts(pair, previous, outcome, n)
     found = test.p_value <= level
     if not test.tested:
-        words = "memory: too few rows to tell whether the state before matters"
+        words = "too few rows to test whether earlier states matter"
     elif found:
-        words = f"what follows depends on the state before too ({p_value(test.p_value)})"
+        words = f"what happens next depends on the state before too ({p_value(test.p_value)})"
     else:
-        words = f"memory: the state before does not help to predict the next ({p_value(test.p_value)})"
-    return Change("memory", found, test.p_value, test.tested, None, words)
+        words = f"no sign that earlier states matter ({p_value(test.p_value)})"
+    return Finding("memory", found, test.p_value, test.tested, None, words)
 
 
-def asked_of_memory(counts: Counts, test: Callable[[], Change]) -> Change:
+def asked_of_memory(counts: Counts, test: Callable[[], Finding]) -> Finding:
     """The test of memory; not made where the log is long, or its states so many that it would have too many cells."""
     into = np.bincount(counts.s_next[~counts.ended], minlength=len(counts.states))  # entries, not states: no fewer
     out = np.bincount(counts.s, minlength=len(counts.states))
@@ -338,8 +339,8 @@ def asked_of_memory(counts: Counts, test: Callable[[], Change]) -> Change:
     if counts.total <= MOST_ROWS and cells <= MOST_CELLS:
         return test()
     size = count(counts.total, "row") if counts.total > MOST_ROWS else f"up to {cells:,} cells"
-    words = f"memory: whether the state before matters was not tested ({size}); log.markov_test() does it"
-    return Change("memory", False, 1.0, 0, None, words)
+    words = f"whether earlier states matter was not tested ({size}); log.markov_test() does it"
+    return Finding("memory", False, 1.0, 0, None, words)
 
 
 # ---- from a log in arrays
@@ -352,7 +353,8 @@ def coverage_of_log(log: Any, level: float = LEVEL, periods: int = PERIODS) -> C
     drift = drift_of(cut, counts.shape, level, cache(lambda: _periods_of_log(log, periods * FINER)))
     by = cut.by if cut is not None else None
     memory = asked_of_memory(counts, lambda: markov_test_of_log(log, level))
-    return Coverage(counts, len(log), 0, 0, _jumps_of_log(log), drift, by, level, memory)
+    checks = checks_of(log.trace(), level)
+    return Coverage(counts, len(log), 0, 0, _jumps_of_log(log), drift, by, level, memory, checks=checks)
 
 
 def _jumps_of_log(log: Any) -> int:
@@ -375,7 +377,7 @@ def _periods_of_log(log: Any, periods: int) -> Periods | None:
     return Periods(period, log.state.astype(np.int64), log.action, outcome, np.ones(len(log)), powers, edges, by)
 
 
-def markov_test_of_log(log: Any, level: float = LEVEL) -> Change:
+def markov_test_of_log(log: Any, level: float = LEVEL) -> Finding:
     """Of a log held in arrays."""
     order, first = log.by_episode()
     s, a, s_next, ended = (x[order] for x in (log.state, log.action, log.next_state, log.ended))
@@ -402,9 +404,11 @@ def coverage_of_table(log: Any, level: float = LEVEL, periods: int = PERIODS) ->
     else:
         remarks = (
             *remarks,
-            f"whether the system changed, or the state before matters, was not tested: {_unordered(q)}",
+            f"whether the system changed, or earlier states matter, was not tested: {_unordered(q)}",
         )
-    return Coverage(counts, len(log), log.dropped, log.skipped, jumps, drift, by, level, memory, remarks, log.warnings)
+    checks = checks_of(log.trace(), level)
+    used = len(log), log.dropped, log.skipped
+    return Coverage(counts, *used, jumps, drift, by, level, memory, remarks, checks, log.warnings)
 
 
 def _unordered(q: Any) -> str:
@@ -447,8 +451,8 @@ def _clock(q: Any) -> tuple[str | None, str]:
 
     if q.schema.time is None:
         return None, ""
-    if q.e and q.schema.time != "row" and q.restarts():  # time begins anew: the episodes themselves are in order
-        return (q.e[0], f"episode ({q.schema.episode[0]})") if runs(q.e[0]) else (None, "")
+    if q.restarts():  # time begins anew: the episodes themselves are in order
+        return (q.e[0], f"episode ({q.schema.episode[0]})") if len(q.e) == 1 and runs(q.e[0]) else (None, "")
     if runs("t"):
         return "t", ROWS if q.schema.time == "row" else f"time ({q.schema.time})"
     return None, ""
@@ -476,7 +480,7 @@ def _edges(low: float, high: float, periods: int, kind: str) -> tuple[str, ...]:
     return tuple(f"{m:{written}}" for m in moments)
 
 
-def markov_test_of_table(log: Any, level: float = LEVEL) -> Change:
+def markov_test_of_table(log: Any, level: float = LEVEL) -> Finding:
     """Of a log that lies in an engine; it needs an order."""
     q = log.questions
     if q.schema.time is None:

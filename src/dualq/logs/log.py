@@ -26,7 +26,9 @@ from dualq.errors import LogError
 from dualq.files import write_whole
 from dualq.labels import Labels
 from dualq.logs.counts import Counts, check_costs, check_rows, digest
-from dualq.logs.coverage import Change, Coverage, coverage_of_log, markov_test_of_log
+from dualq.logs.coverage import Coverage, coverage_of_log, markov_test_of_log
+from dualq.logs.findings import Finding
+from dualq.logs.trace import Trace
 from dualq.rows import Recorded, Rows
 
 if TYPE_CHECKING:
@@ -178,7 +180,27 @@ class Log:
         """What the log can tell and what it cannot: support, drift, what is missing."""
         return coverage_of_log(self, level)
 
-    def markov_test(self, level: float = 0.01) -> Change:
+    def trace(self) -> Trace:
+        """The rows one after another, episode by episode."""
+        order, first = self.by_episode()
+        column = {name: getattr(self, name)[order] for name in ("state", "action", "reward", "next_state", "ended")}
+        return Trace(
+            s=column["state"],
+            a=column["action"],
+            r=column["reward"],
+            s_next=column["next_state"],
+            ended=column["ended"],
+            cut=np.zeros(len(self), bool),
+            bad=np.zeros(len(self), bool),
+            episode=np.cumsum(first) - 1,
+            t=self.time[order].astype(float),
+            shape=(len(self.states), len(self.actions)),
+            costs={cost: values[order] for cost, values in self.costs.items()},
+            has_episodes=self.episode is not None,
+            restarts=self.restarts,
+        )
+
+    def markov_test(self, level: float = 0.01) -> Finding:
         """Does the state before help to predict the next? If so, the state misses something."""
         return markov_test_of_log(self, level)
 
@@ -240,8 +262,15 @@ class Log:
 
 
 def _restarts(time: Array, episode: Array | None) -> bool:
-    """Whether time counts the steps of each episode, rather than days that all of them share."""
-    return episode is not None and np.unique(episode).size > np.unique(time).size
+    """Whether time counts the steps of each episode, rather than days that all of them share (episodes.py)."""
+    if episode is None or episode.size == 0:
+        return False
+    order = np.lexsort((time, episode))
+    begins = np.flatnonzero(np.diff(episode[order], prepend=episode[order[0]] - 1))
+    first, last = time[order][begins], time[order][np.append(begins[1:], time.size) - 1]
+    if first.size < 2 or first.min() < first.max():
+        return False
+    return last.min() < last.max() or first.size > np.unique(time).size
 
 
 def _time_order(time: Array, episode: Array | None, restarts: bool) -> Array | None:

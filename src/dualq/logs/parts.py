@@ -1,7 +1,7 @@
 """A part of a log: the rows since one moment and until another, as where the system changed in between.
 
-The moment is a value of the time column; where time begins anew with every episode, of the episode's, by which drift is
-told then too; with time="row", the number of the row, from 0. `since` itself is in the part, `until` is not, so that
+The moment is a value of the time column; where time counts the steps of each episode, of the episode's, by which drift
+is told then too; with time="row", the number of the row, from 0. `since` itself is in the part, `until` is not, so that
 until=600 and since=600 share no row. The state after the last row of a part is not seen in it: where no next_state
 column has it, that row has no successor.
 """
@@ -26,8 +26,9 @@ def part_of(opened: Source, q: Questions, since: Any, until: Any) -> Source:
         return opened
     if q.schema.time is None:
         raise LogError(f"{opened.name}: since and until need a time column; give time=...")
-    with reading(opened.name):
-        by_episode = bool(q.e) and q.schema.time != ROW and q.restarts()
+    by_episode = q.restarts()
+    if by_episode:
+        _check_episode(opened, q)
     column = PLACE if q.schema.time == ROW else q.schema.episode[0] if by_episode else q.schema.time
     named = "row" if column == PLACE else column
 
@@ -40,6 +41,8 @@ def part_of(opened: Source, q: Questions, since: Any, until: Any) -> Source:
         import ibis
 
         table = table.mutate(**{PLACE: ibis.row_number()}) if column == PLACE else table
+        if q.last is not None:  # the last rows of the log, not of the part
+            table = q.on(table).with_last()
         kind = table[column].type() if by_episode or column == PLACE else q.moment(table[column]).type()
         bounds = {
             word: _bound(opened.name, word, value, named, kind) for word, value in (("since", since), ("until", until))
@@ -63,6 +66,16 @@ def part_of(opened: Source, q: Questions, since: Any, until: Any) -> Source:
         numbered=None if numbered is None else lambda: cut(numbered()),
         remarks=(*opened.remarks, f"a part of the log was read: {words}"),
     )
+
+
+def _check_episode(opened: Source, q: Questions) -> None:
+    """A LogError where only the episode could say what came first, and does not."""
+    column, time = q.schema.episode[0], q.schema.time
+    kind = opened.table[column].type()
+    if len(q.e) > 1 or not (kind.is_numeric() or kind.is_temporal()):
+        why = f"{time} counts the steps of each episode, and {' and '.join(q.schema.episode)} is no number or date"
+        right = "nothing tells early rows from late ones; --clock shared if it is one clock for all"
+        raise LogError(f"{opened.name}: since and until: {why}, so {right}")
 
 
 def _bound(name: str, word: str, value: Any, column: str, kind: Any) -> Any:

@@ -7,7 +7,11 @@
     e0 ..  t                   episode and time
 
 Without columns for it the next state is that of the next row of the episode by time, `lead() over (partition by e order
-by t)`, and NULL where there is none or the episode was cut off. A number that is not finite is no label: NULL.
+by t)`, and NULL where there is none, the episode was cut off, or a gap in a regular clock follows. A number that is not
+finite is no label: NULL.
+
+With last="ended" (or "cut") every episode's last row ended it (or was where its recording stopped), unless a flag says
+the other. Rows that have no place in time (`skip_bad`) are taken out, and no row is linked across them: `unplaced`.
 
 Counting is one GROUP BY s, a, n, ended, and the range of the numbers beside it. Whether some row is bad is read off the
 result (a NULL among the keys, a sum that is not finite, fewer rewards than rows), so that looking for bad rows costs
@@ -16,6 +20,8 @@ nothing where there are none.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -31,6 +37,8 @@ if TYPE_CHECKING:
 
 TRUE, FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")  # flags as text, in any case
 FLAGS = "true or false, yes or no, 1 or 0"
+LAST = "dualq_last"  # a column that marks last rows, where the table is a part of a log
+GAP = 1.01  # regular steps: more than that between two rows is a gap
 LARGEST = 1.7976931348623157e308  # NaN and the infinities are greater, in every engine
 
 
@@ -57,6 +65,11 @@ class Questions:
     ordered: bool = True  # whether the rows of the table have an order of their own
     time_as: str | None = None  # the type that a time column of text stands for
     repeats: bool = False  # whether times repeat in a log that needs none for its next states
+    last: str | None = None  # "ended" or "cut": what an episode's last row is
+    counter: bool = False  # whether time counts the steps of each episode
+    step: float | None = None  # of a regular clock, in seconds if it is a date: no row is linked across a gap
+    unplaced: str | None = None  # how rows without a place in time break links: by their place in the "file", or all
+    #                              links of their "episode"; None: there are none, or gaps in a regular clock tell
 
     # ---- the names of the columns
 
@@ -106,6 +119,8 @@ class Questions:
         table, schema = self.table, self.schema
         if schema.time == ROW:
             table = table.mutate(dualq_time=ibis.row_number())
+        if self.unplaced == "file":
+            table = table.mutate(dualq_place=ibis.row_number())
         made: dict[str, Any] = {}
         for names, columns in ((self.s, schema.state), (self.a, schema.action), (self.n, schema.next_state)):
             made |= {name: self._label(table, column) for name, column in zip(names, columns, strict=False)}
@@ -116,10 +131,53 @@ class Questions:
         for name, column in (("ended", schema.terminal), ("cut", schema.truncated)):
             if column is not None:
                 made[name] = flag(table[column])
+        if self.unplaced == "file":
+            made["place"] = table.dualq_place
+        if LAST in table.columns:
+            made[LAST] = table[LAST]
         if raw:
             made |= {f"raw{i}": table[column] for i, column in enumerate(schema.columns)}
             made |= {name: table[name] for name in (FILE, NUMBER) if name in table.columns}
-        return table.select(**made)
+        table = table.select(**made)
+        return table if self.last is None else self._with_last(table)
+
+    def columns_with(self, more: list[str]) -> Any:
+        """Episode and time, and other columns of the table as they are."""
+        import ibis
+
+        table, schema = self.table, self.schema
+        time: Any = ibis.row_number() if schema.time == ROW else self.moment(table[str(schema.time)])
+        named = {name: table[column] for name, column in zip(self.e, schema.episode, strict=True)}
+        return table.select(**named, t=time, **{name: table[name] for name in more})
+
+    @property
+    def plain(self) -> Questions:
+        """The same without flags for last rows: nothing that moves rows, or that costs more than reading them."""
+        return replace(self, last=None)
+
+    def with_last(self) -> Any:
+        """The table as it is, with a column that marks last rows."""
+        import ibis
+
+        kept: Any = self.table
+        time = self.schema.time
+        kept = kept.mutate(dualq_t=ibis.row_number() if time == ROW else self.moment(kept[str(time)]))
+        latest = kept.dualq_t.max().over(ibis.window(group_by=[kept[c] for c in self.schema.episode]))
+        return kept.mutate(**{LAST: (kept.dualq_t == latest).fill_null(False)}).drop("dualq_t")
+
+    def is_last(self, table: Any) -> Any:
+        """Whether a row of `columns` has the greatest time of its episode."""
+        import ibis
+
+        latest = table.t.max().over(ibis.window(group_by=[table[e] for e in self.e]))
+        return (table.t == latest).fill_null(False)
+
+    def _with_last(self, table: Any) -> Any:
+        here = table[LAST] if LAST in table.columns else self.is_last(table)
+        other = "cut" if self.last == "ended" else "ended"
+        if other in table.columns:
+            here = here & ~table[other].fill_null(False)
+        return table.mutate(**{str(self.last): here})
 
     def moment(self, value: Any) -> Any:
         """A time as what it stands for, where it is text."""
@@ -159,27 +217,62 @@ class Questions:
             many = table.count().over(ibis.window(group_by=[table[name] for name in (*self.e, "t")]))
             return table.mutate(again=many > 1)
         if self.skip_bad:
-            table = table.filter(*(table[name].notnull() for name in (*self.e, "t")))  # they have no place in time
+            table = self._placed(table)
         return self._with_next(table, careful=self.skip_bad or raw)
+
+    def _placed(self, table: Any) -> Any:
+        """The rows that have a place in time; `astray`, where the next row of the episode may be one that has none."""
+        import ibis
+
+        known = [table[name].notnull() for name in (*self.e, "t")]
+        if self.unplaced is None:
+            return table.filter(*known)
+        episode = ibis.window(group_by=[table[e] for e in self.e])
+        if self.unplaced == "episode":
+            return table.mutate(astray=table.t.count().over(episode) < table.count().over(episode)).filter(*known)
+        stray: Any = ibis.literal(False)  # of no episode: every link across its place in the file may be false
+        for e in self.e:
+            stray = stray | table[e].isnull()
+        by_place = ibis.window(group_by=[table[e] for e in self.e], order_by=[table.place])
+        upto = ibis.cumulative_window(order_by=[table.place])
+        table = table.mutate(
+            astray=table.t.isnull().lead().over(by_place).fill_null(False),
+            crossed=stray.cast("int64").sum().over(upto),
+        )
+        if self.last is not None:
+            table = table.mutate(**{self.last: table[self.last] & ~table.astray})
+        return table.filter(*(table[name].notnull() for name in (*self.e, "t")))
+
+    def _lost(self, table: Any) -> Any:
+        """Whether what followed a row is not known, though there is a next one; None where that cannot be."""
+        lost = [table.cut] if "cut" in table.columns else []
+        if "astray" in table.columns:
+            lost.append(table.astray)
+        if "crossed" in table.columns:
+            lost.append(self._over(table.crossed.lead(), table) > table.crossed)
+        held = [one.fill_null(False) for one in lost]
+        return functools.reduce(operator.or_, held) if held else None
 
     def _with_next(self, table: Any, careful: bool) -> Any:
         import ibis
 
         following = {name: self._over(table[own].lead(), table) for name, own in zip(self.n, self.s, strict=True)}
+        after = self._over(table.t.lead(), table)
+        lost = self._lost(table)
+        if lost is not None:
+            following["lost"] = lost
+        if self.step is not None:
+            following["gap"] = seconds(after) - seconds(table.t) > GAP * self.step
         if self.schema.time != ROW:
-            after = self._over(table.t.lead(), table)
             following["again"] = table.t == after
             if careful:  # both rows of two are bad, and the one before has no known successor
                 following["again"] |= (table.t == self._over(table.t.lag(), table)).fill_null(False)
                 following["fork"] = after == self._over(table.t.lead(2), table)  # the next of two rows: which?
         table = table.mutate(**following)
-        lost: Any = ibis.literal(False)
-        if "cut" in table.columns:
-            lost = table.cut.fill_null(False)
-        if "fork" in table.columns:
-            lost = lost | table.fork.fill_null(False)
-        if lost.op() == ibis.literal(False).op():
+        held = [table[name].fill_null(False) for name in ("lost", "fork", "gap") if name in table.columns]
+        if not held:
             return table
+        lost = functools.reduce(operator.or_, held)
         return table.mutate(**{name: lost.ifelse(ibis.null(table[name].type()), table[name]) for name in self.n})
 
     def _over(self, value: Any, table: Any) -> Any:
@@ -268,7 +361,7 @@ class Questions:
         if "cut" in table.columns:
             sums["cut_known"] = table.cut.count()
         if not self.schema.next_state:
-            sums |= self._extremes(table)  # of the rows that have a successor
+            sums |= self._extremes(table)
         if not self.schema.next_state and not self.skip_bad:
             sums |= {f"{e}_known": table[e].count() for e in self.e}
             if "again" in table.columns:
@@ -332,19 +425,13 @@ class Questions:
 
     def restarts(self) -> bool:
         """Whether time counts the steps of each episode, rather than days that all of them share."""
-        if not self.e:
-            return False
-        table = self.columns()
-        if table.t.type().is_temporal():
-            return False
-        sizes = table.aggregate(**{name: table[name].nunique() for name in (*self.e, "t")}).to_pyarrow().to_pylist()[0]
-        return max(sizes[e] for e in self.e) > sizes["t"]
+        return self.counter
 
     def in_order(self, order: list[str]) -> bool:
         """Whether the rows as they stand are sorted by these columns."""
         import ibis
 
-        table = self.columns().select(*order)
+        table = self.plain.columns().select(*order)
         before = table.mutate(**{f"before_{name}": table[name].lag() for name in order})
         falls: Any = ibis.literal(False)
         for name in reversed(order):  # less than the row before, by the first column that differs
@@ -369,7 +456,7 @@ class Questions:
 
     def span(self, column: str) -> Any:
         """The least and the greatest of a clock."""
-        table = self.columns()
+        table = self.plain.columns()
         value = seconds(table[column])
         return table.aggregate(low=value.min(), high=value.max())
 
@@ -391,14 +478,11 @@ class Questions:
         table = table.mutate(over=self._over_here(table))
         before = {"before_over": self._over(table.over.lag(), table)}
         before |= {f"p{i}": self._over(table[s].lag(), table) for i, s in enumerate(self.s)}
-        if self.schema.next_state:
-            before |= {f"led{i}": self._over(table[n].lag(), table) for i, n in enumerate(self.n)}
+        before |= {f"led{i}": self._over(table[n].lag(), table) for i, n in enumerate(self.n)}
         table = table.mutate(**before)
         linked: Any = ~table.before_over.fill_null(True)
         for i, s in enumerate(self.s):
-            linked = linked & table[f"p{i}"].notnull()
-            if self.schema.next_state:
-                linked = linked & (table[f"led{i}"] == table[s]).fill_null(False)
+            linked = linked & table[f"p{i}"].notnull() & (table[f"led{i}"] == table[s]).fill_null(False)
         if "ended" not in table.columns:
             table = table.mutate(ended=ibis.literal(False))
         going: Any = table.ended
@@ -420,6 +504,8 @@ class Questions:
     def first_states(self) -> Any:
         """How often each state is the first of an episode: no row before it, or one where an episode was over."""
         table = self.columns()
+        if self.skip_bad:
+            table = table.filter(*(table[name].notnull() for name in (*self.e, "t")))
         table = table.mutate(over=self._over_here(table))
         before = self._over(table.over.lag(), table)
         table = table.mutate(first=before.fill_null(True))

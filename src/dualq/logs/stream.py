@@ -1,7 +1,7 @@
 """The rows of a table in time order, a chunk at a time: a Stream (rows.py), for algorithms that read row by row.
 
-order     by time, then episode; where time begins anew with every episode (more episodes than times), by episode,
-          then time; the order of the rows themselves where there is no time
+order     by time, then episode; where time counts the steps of each episode (episodes.py), by episode, then time;
+          the order of the rows themselves where there is no time
 memory    bounded: a few chunks, whatever the length of the log. Rows that already stand in order are read as they
           stand; others the engine sorts, on disk if it must
 ahead     a log that can be opened again is read by a thread of its own, some chunks ahead of whoever learns from them
@@ -64,7 +64,8 @@ def time_order(q: Questions) -> list[str]:
         return []
     by_row = q.schema.time == ROW
     order = ["t"] if by_row else [*q.e, "t"] if q.restarts() else ["t", *q.e]
-    moved = q.repeats or (bool(q.e) and not q.schema.next_state)  # engines leave the rows of a window by its partitions
+    windows = q.repeats or q.last is not None or not q.schema.next_state
+    moved = bool(q.e) and windows  # engines leave the rows of a window by its partitions
     return [] if q.ordered and not moved and (by_row or q.in_order(order)) else order
 
 

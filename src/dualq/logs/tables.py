@@ -33,7 +33,9 @@ from dualq.logs.auto_bins import asked_bins, found_bins
 from dualq.logs.bad_rows import check_text, quarantine_of, set_aside, stop_at_the_first
 from dualq.logs.columns import check_columns, label_warnings, with_clear_dates
 from dualq.logs.counts import Counts, digest
-from dualq.logs.coverage import Change, Coverage, coverage_of_table, markov_test_of_table
+from dualq.logs.coverage import Coverage, coverage_of_table, markov_test_of_table
+from dualq.logs.episodes import Episodes, episodes_of, with_clock, with_flag, with_gaps
+from dualq.logs.findings import Finding
 from dualq.logs.parts import part_of
 from dualq.logs.places import MOST, Coder, too_many
 from dualq.logs.queries import LARGEST, Questions, check_types
@@ -41,6 +43,7 @@ from dualq.logs.schema import ROW, Bins, Schema, checked_bins, near, schema_of, 
 from dualq.logs.sources import Source, batches, open_source, reading, with_whole_labels
 from dualq.logs.stream import TableStream
 from dualq.logs.times import text_time
+from dualq.logs.trace import Trace, trace_of_table
 from dualq.plain import count
 
 if TYPE_CHECKING:
@@ -77,6 +80,7 @@ def read_log(
     columns: Sequence[str] | None = None,
     since: Any = None,
     until: Any = None,
+    clock: str | None = None,
 ) -> TableLog:
     """Read a log: which columns of a table are the state, the action, the reward, and what followed.
 
@@ -85,6 +89,7 @@ def read_log(
     state, action, next_state, episode   a column, or a list of columns
     reward, time, terminal, truncated    a column; time="row" where the order of the rows is the order of time.
                   Columns that are not given are looked for by common names (`guessed`); False: there is none
+                  terminal="last": every episode ended with its last row; truncated="last": recordings stopped there
     costs         columns whose average a policy may be told to keep below a limit
     bins          {column: number of quantile bins, a list of edges, or "auto"} for numbers in the state or the action;
                   "auto": for all numbers of the state. They are found in the earliest rows, and the others are counted
@@ -95,6 +100,7 @@ def read_log(
     delimiter     of a CSV file, if it is none of comma, tab, semicolon and bar
     columns       the names of the columns, for a CSV or Excel file whose first line is a row already
     since, until  read the rows from this time on, and before that one: the part that holds, where the system changed
+    clock         "shared": time is one clock for all episodes; "episode": it counts the steps of each; else dualq sees
     """
     opened = open_source(source, table, delimiter, columns)
     given = {
@@ -108,6 +114,7 @@ def read_log(
         "truncated": truncated,
         "costs": opened.kept.get("costs", ()) if costs is None else costs,
     }
+    opened, given, last = _last_rows(opened, given)
     listed = [names for names in given.values() if isinstance(names, list | tuple)]
     single = [name for name in given.values() if isinstance(name, str)]
     _check_once(opened, itertools.chain(single, *listed))
@@ -124,20 +131,21 @@ def read_log(
     opened = with_clear_dates(with_whole_labels(opened, _labels(schema, bins)), schema)
     check_types(opened.name, opened.table, schema, bins, skip_bad)
     time_as = _time_as(opened, schema)
-    opened = part_of(opened, Questions(opened.table, schema, time_as=time_as), since, until)
-    opened, bins = found_bins(opened, Questions(opened.table, schema, ordered=opened.ordered, time_as=time_as), bins)
+    _check_last(opened.name, schema, last)
+    asked = Questions(opened.table, schema, skip_bad=skip_bad, ordered=opened.ordered, time_as=time_as, last=last)
+    opened, asked = with_clock(opened, asked, clock)
+    opened = part_of(opened, asked, since, until)
+    opened, bins = found_bins(opened, asked.on(opened.table), bins)
+    opened, asked = _understood(opened, asked.on(opened.table), given)
+    schema = asked.schema
     made = checked_bins(opened.name, bins, schema, lambda c, q: _quantiles(opened, c, q))
     if reward_range is None:
         reward_range = opened.kept.get("reward_range")
-    questions = Questions(
-        opened.table,
-        schema,
-        made,
-        None if reward_range is None else _range(opened.name, "reward", reward_range),
-        _cost_ranges(opened, schema, cost_ranges),
-        skip_bad,
-        opened.ordered,
-        time_as,
+    questions = replace(
+        asked,
+        bins=made,
+        reward_range=None if reward_range is None else _range(opened.name, "reward", reward_range),
+        cost_ranges=_cost_ranges(opened, schema, cost_ranges),
     )
     check_columns(opened, questions)
     declared = _listed_actions(schema, available or {})
@@ -145,6 +153,40 @@ def read_log(
     check_text(log)
     log.counts()
     return log if available is None else replace(log, available=_available(log, available))
+
+
+def _last_rows(opened: Source, given: dict[str, Any]) -> tuple[Source, dict[str, Any], str | None]:
+    """What terminal="last" or truncated="last" says of last rows, unless a column has that name."""
+    said = [part for part in ("terminal", "truncated") if given[part] == "last"]
+    if not said:
+        return opened, given, None
+    if "last" in opened.table.columns:
+        remark = f"{said[0]}: the column last, since there is one of that name"
+        return replace(opened, remarks=(*opened.remarks, remark)), given, None
+    if len(said) == 2:
+        wrong = 'terminal and truncated are both "last"'
+        raise LogError(
+            f"{opened.name}: {wrong}; episodes ended with their last rows, or their recordings stopped there"
+        )
+    return opened, given | {said[0]: False}, "ended" if said[0] == "terminal" else "cut"
+
+
+def _check_last(name: str, schema: Schema, last: str | None) -> None:
+    if last is None or (schema.episode and schema.time is not None):
+        return
+    part = "terminal" if last == "ended" else "truncated"
+    needed = "which rows belong together: give episode=..." if schema.time is not None else "an order: give time=..."
+    raise LogError(f'{name}: {part}="last" needs {needed}')
+
+
+def _understood(opened: Source, asked: Questions, given: Mapping[str, Any]) -> tuple[Source, Questions]:
+    """What the clock and the ends of episodes say of how rows are linked, and which column flags the end."""
+    if asked.schema.time is None or (asked.schema.time == ROW and not asked.e):
+        return opened, asked
+    with reading(opened.name):
+        facts = episodes_of(asked)
+    opened, asked = with_flag(opened, asked, facts, given)
+    return with_gaps(opened, asked, facts)
 
 
 def _check_once(opened: Source, columns: Iterable[Any]) -> None:
@@ -392,7 +434,22 @@ class TableLog:
     def _coverages(self) -> dict[float, Coverage]:
         return {}
 
-    def markov_test(self, level: float = 0.01) -> Change:
+    @cached_property
+    def episodes(self) -> Episodes | None:
+        """How many episodes there are, how long, and where they begin and stop; None where rows have no order."""
+        with reading(self.opened.name):
+            return episodes_of(self.questions) if self.has_order else None
+
+    def trace(self) -> Trace | None:
+        """The rows one after another, episode by episode; None where they have no order."""
+        return self._trace
+
+    @cached_property
+    def _trace(self) -> Trace | None:
+        with progress(self, "reading row by row"), reading(self.opened.name):
+            return trace_of_table(self) if self.has_order else None
+
+    def markov_test(self, level: float = 0.01) -> Finding:
         """Does the state before help to predict the next? If so, the state misses something."""
         with progress(self, "looking at the states before in"), reading(self.opened.name):
             return markov_test_of_table(self, level)
@@ -421,8 +478,7 @@ class _Counted:
         self.dropped = int(n[~kept].sum())
         s_next = np.where(s_next < 0, s, s_next)  # an end without a next state: nobody reads it
         sums = [n, *(groups[f"{x}_{sum_}"].to_numpy() for x in q.numbers for sum_ in ("sum", "squares"))]
-        used = kept if extremes is groups else np.ones(extremes.num_rows, bool)
-        seen = {x: _seen(extremes, x, used) for x in q.numbers}
+        seen = {x: _seen(extremes, x) for x in q.numbers}  # of all rows, those without a successor too
         self.counts = Counts.from_groups(
             s[kept],
             self.actions.places[0][kept],
@@ -468,8 +524,8 @@ def _flags(groups: pa.Table, name: str) -> Array:
     return groups[name].fill_null(False).to_numpy().astype(bool)
 
 
-def _seen(groups: pa.Table, name: str, kept: Array) -> tuple[float, float]:
-    low, high = (groups[f"{name}_{end}"].to_numpy()[kept] for end in ("low", "high"))
+def _seen(groups: pa.Table, name: str) -> tuple[float, float]:
+    low, high = (groups[f"{name}_{end}"].to_numpy() for end in ("low", "high"))
     return (float(low.min()), float(high.max())) if low.size else (0.0, 0.0)
 
 
@@ -544,7 +600,7 @@ def _some_bad(groups: pa.Table, extremes: pa.Table, q: Questions) -> bool:
         if not np.isfinite(groups[f"{name}_sum"].to_numpy()).all():
             return True
         if known is not None:
-            low, high = _seen(extremes, name, np.ones(extremes.num_rows, bool))
+            low, high = _seen(extremes, name)
             if low < known[0] or high > known[1]:
                 return True
     for column in ("t_known", "cut_known", *(f"{e}_known" for e in q.e)):

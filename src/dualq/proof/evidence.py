@@ -13,6 +13,8 @@ from dualq.logs.counts import Counts
 
 Array = np.ndarray
 
+FEWEST_UNPAID = 100  # rows before the end, all without pay, from which it is taken that only the end pays
+
 
 class Evidence(NamedTuple):
     """The counts of every block on one pattern: pairs in rows, successors and, as the last column, the end."""
@@ -108,3 +110,12 @@ def value_range_of(value_range: Any, counts: Counts, alpha: float) -> tuple[floa
     if not given_low <= given_high:
         raise ModelError(f"the value range is [{given_low:g}, {given_high:g}]; the smaller end must come first")
     return max(low, given_low), min(high, given_high)
+
+
+def paid_at_the_end(counts: Counts) -> tuple[float, float] | None:
+    """What values can be where nothing but the end of an episode pays; None where other rows pay too, or are few."""
+    going = ~counts.ended
+    if not counts.ended.any() or counts.n[going].sum() < FEWEST_UNPAID or counts.reward_square_sum[going].any():
+        return None
+    low, high = counts.reward_range
+    return min(low, 0.0), max(high, 0.0)
