@@ -133,7 +133,7 @@ def _existing(name: str, part: str, wanted: tuple[str, ...], columns: Sequence[s
             if len(columns) == 1 and column in columns[0]:
                 raise LogError(_one_column(name, columns[0]))
             which = f"{part} is {column!r}, but there is no such column"
-            raise LogError(f"{name}: {which}{_no_names(columns) or near(column, columns)}")
+            raise LogError(f"{name}: {which}{no_names(columns) or near(column, columns)}")
     if len(set(wanted)) != len(wanted):
         raise LogError(f"{name}: {part} names a column twice: {', '.join(wanted)}")
     return wanted
@@ -158,7 +158,7 @@ def _one_column(name: str, column: str) -> str:
     return f"{wrong}: say what divides them with --delimiter (delimiter=...)"
 
 
-def _no_names(columns: Sequence[str]) -> str:
+def no_names(columns: Sequence[str]) -> str:
     """What to say where the names of the columns look like values: text files without a header."""
     numbers = [column for column in columns if re.fullmatch(r"[-+]?[0-9]+([.][0-9]+)?(_[0-9]+)?", column)]
     if 2 * len(numbers) < len(columns) or not numbers:
@@ -171,7 +171,7 @@ def _missing(name: str, part: str, columns: Sequence[str]) -> str:
     if len(columns) == 1 and any(mark in columns[0] for mark in ",;\t|: ~^"):
         return _one_column(name, columns[0])
     wrong = f"{name}: no column is called {part}"
-    return wrong + (_no_names(columns) or f". Name it with {option(part)} ({part}=...); the columns are {few(columns)}")
+    return wrong + (no_names(columns) or f". Name it with {option(part)} ({part}=...); the columns are {few(columns)}")
 
 
 def _kept(part: str, kept: Mapping[str, Any], columns: Sequence[str], taken: set[str]) -> tuple[str, ...]:
