@@ -38,11 +38,13 @@ from dualq.logs.schema import ROW
 from dualq.logs.starts import start_weights
 from dualq.logs.tables import TableLog, read_log
 from dualq.margins import SHARE_OF_VALUE, asked_for, keep, program_gap
+from dualq.plain import few
 from dualq.policy import Policy
 from dualq.proof.evidence import paid_at_the_end
 from dualq.saddle.gaps import duality_gap
 from dualq.solution import Solution
 from dualq.training import train
+from dualq.trust import ASSUMPTIONS
 
 Array = np.ndarray
 
@@ -61,6 +63,7 @@ def learn(
     limits: Any = None,
     margin: str = "certified",
     value_range: tuple[float, float] | None = None,
+    assume: Any = (),
     progress: Callable[[str], None] | None = None,
     **columns: Any,
 ) -> Fit:
@@ -81,6 +84,7 @@ def learn(
     margin        "certified": the ceilings of the limited costs are within the limits, where the log can prove it;
                   "none": their estimates are, and nothing is promised
     value_range   what values can be, if more is known than rewards say: (0, 1) where only the end of an episode pays 1
+    assume        what you vouch for where the log cannot tell: "set aside" (the rows set aside are like the others)
     progress      called with the name of each stage when it begins
     columns       of `read_log`, where `log` is not opened yet: state=..., action=..., reward=..., ...
     """
@@ -88,6 +92,10 @@ def learn(
     if solver not in SOLVERS:
         raise LogError(f"solver is {solver!r}; it must be one of {', '.join(SOLVERS)}")
     check_confidence(confidence)
+    assumed = [assume] if isinstance(assume, str) else list(assume)
+    for word in assumed:
+        if word not in ASSUMPTIONS:
+            raise LogError(f"assume is {word!r}; it must be one of {few(ASSUMPTIONS)}")
     if limits is not None and solver != "exact":
         raise LogError(f"solver is {solver!r}; with limits it must be exact")
     log = _opened(log, columns, discount)
@@ -141,6 +149,7 @@ def learn(
             "start": _where(log, start),
             "set_aside": str(log.quarantine) if coverage.skipped else None,
             "bins": {column: list(bins.edges) for column, bins in log.bins.items()},
+            "assumed": assumed,
             "guessed": {part: list(names) for part, names in log.guessed.items()},
             "solver": solver,
             "gap": gap,

@@ -107,6 +107,10 @@ def learn(
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Set bad rows aside into a file instead of stopping at the first.")
     ] = False,
+    assume: Annotated[
+        list[str] | None,
+        _option("WHAT", 'What you vouch for: "set aside" (rows set aside are like the others); may be repeated.'),
+    ] = None,
     quarantine: Annotated[
         Path | None, _option("FILE", "Where --skip-bad puts bad rows; else the log's name and .bad.")
     ] = None,
@@ -186,6 +190,7 @@ def learn(
             limits=limit or None,
             margin=margin,
             value_range=_range("--value-range", value_range),
+            assume=assume or (),
             progress=begin,
         )
         files = [] if out is None else _written(fit, out, begin)

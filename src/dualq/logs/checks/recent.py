@@ -41,9 +41,9 @@ def recent(trace: Trace, level: float) -> Finding | None:
     tested = max(one.tested for one in asked.values())
     found = p <= level
     if not tested:
-        words = "recent: too few rows to compare the end of the log with what came before"
+        words = "too few rows to compare the end of the log with what came before"
     elif not found:
-        words = f"recent: the end of the log is like all before ({p_value(p)})"
+        words = f"no sign of a change near the end of the log ({p_value(p)})"
     else:
         part = min(FINER, key=lambda part: tests[what](clock >= cuts[part]).log_p)
         since = _since(trace, cuts[part], part)
@@ -69,10 +69,9 @@ def _tests(trace: Trace, used: Array) -> dict[str, Callable[[Array], Outcome]]:
 def _since(trace: Trace, cut: float, part: float) -> str:
     if trace.restarts:
         return f"in the last {part:.0%} of the episodes"
-    name = trace.names.get("time", "row")
     if trace.dates:
         return f"since {datetime.datetime.fromtimestamp(cut, datetime.UTC):%Y-%m-%d}"
-    return f"since {'time' if name in ('None', '') else name} {cut:.10g}"
+    return f"since {trace.names.get('time', 'time')} {cut:.10g}"
 
 
 def _advice(trace: Trace) -> str:
