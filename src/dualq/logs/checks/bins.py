@@ -60,9 +60,9 @@ def bins(trace: Trace, level: float) -> Finding | None:
             f"or other edges (--bins {column}={more})"
         )
     elif tested:
-        words = f"bins: inside them the number tells nothing more, as far as this log can say ({p_value(p)})"
+        words = f"no sign that the bins lose information ({p_value(p)})"
     else:
-        words = "bins: too few rows to tell whether they lose something"
+        words = "too few rows to test whether the bins lose information"
     return Finding("bins", found, p, tested, None, words)
 
 

@@ -54,7 +54,7 @@ def cycle(trace: Trace, level: float) -> Finding | None:
     tested = max((one[2].tested for one in asked), default=0) + len(lags)
     found = p <= level
     if not found:
-        words = f"cycle: no rhythm in time was found ({p_value(p)})" if tested else "cycle: too few rows to tell"
+        words = f"no sign of a cycle in time ({p_value(p)})" if tested else "too few rows to test for cycles in time"
     elif by_period is not None and p_period <= level:
         name, what, _ = by_period
         words = f"{what} depend on {name} too ({p_value(p)}): add it to the state"

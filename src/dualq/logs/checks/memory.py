@@ -51,7 +51,7 @@ def memory(trace: Trace, level: float) -> Finding | None:
     if found:
         words = f"{what} on {which} too ({p_value(p)}): {ADVICE[which]}"
     elif tested:
-        words = f"memory: the row before does not help to predict what is earned or what follows ({p_value(p)})"
+        words = f"no sign that earlier rows matter ({p_value(p)})"
     else:
-        words = "memory: too few rows to tell whether the row before matters"
+        words = "too few rows to test whether earlier rows matter"
     return Finding("memory", found, p, tested, None, words)

@@ -47,7 +47,7 @@ def set_aside(trace: Trace, level: float) -> Finding | None:
     if found:
         words = f"the rows set aside differ from the others in {what} ({p_value(p)}): they are not missing by chance"
     elif tested:
-        words = f"set aside: those rows are like the others in what can be read of them ({p_value(p)})"
+        words = f"no sign that the rows set aside differ from the others ({p_value(p)})"
     else:
-        words = "set aside: too few rows to compare with the others"
+        words = "too few rows set aside to compare them with the others"
     return Finding("set aside", found, p, tested, None, words)
