@@ -182,7 +182,7 @@ def _needed(fit: Any, kept: Any) -> str:
     known += "guaranteed"
     if kept.rows_needed is None:
         return f"{known}."
-    return f"{known}. About {about(kept.rows_needed)} rows like these would be needed."
+    return f"{known}. About {about(kept.rows_needed)} rows like these would be needed to guarantee it."
 
 
 def bounds_words(fit: Any) -> str:
