@@ -616,7 +616,7 @@ def test_the_command_line_learns_with_limits_and_draws_the_trade_off(table, tmp_
     shown = " ".join(out.split())
     assert "in the log's own averages; not guaranteed" in shown
     assert "broken: 0.01 less would cost about" in shown
-    assert "rows like these would be needed" not in shown  # asked of the certified margin only
+    assert "would be needed to guarantee it" not in shown  # asked of the certified margin only
     page = (tmp_path / "run" / "report.html").read_text()
     assert "broken &lt;= 0.3" in page
     assert "Not every limit is guaranteed" in page
@@ -693,8 +693,10 @@ def test_the_page_says_how_far_the_greedy_policy_breaks_a_limit(many):
     part = many._estimates.kept(many.asked[0]).value
     assert kept.greedy == pytest.approx(kept.logged + part * (greedy - kept.logged), abs=1e-9)
     assert kept.free > 0.3
-    assert kept.greedy > 0.3
-    assert f"would break it by {kept.greedy - 0.3:.3g}, at {kept.greedy:.3g}." in words
+    assert kept.greedy < 0.3
+    assert "argmax Q" not in words
+    mixing = dataclasses.replace(many, limits=(dataclasses.replace(kept, greedy=0.375),))
+    assert "(argmax Q), without ever mixing two, would break it by 0.075, at 0.375." in " ".join(limit_words(mixing))
     assert "its broken is at most 0.3" in report_html(many)
     assert "Not every limit" not in report_html(many)
 
@@ -728,7 +730,7 @@ def test_what_more_rows_would_help_is_named_with_its_columns(few):
     pair = few.limits_wanted[0]
     assert f"state {pair.state}, action {pair.action} ({pair.visits:,} rows so far)" in words
     needed = few.limits[0].rows_needed
-    assert f"About {float(f'{needed:.1e}'):,.0f} rows like these would be needed." in words
+    assert f"About {float(f'{needed:.1e}'):,.0f} rows like these would be needed to guarantee it." in words
     assert "of what is earned hold together: half of the 5% is spent on each" in bounds_words(few)
 
 
