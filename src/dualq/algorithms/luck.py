@@ -33,10 +33,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from dualq.algorithms.pooling import ROUNDING, Fitted, Moments, Rows, row_variance
+from dualq.chains import solve_chain
 from dualq.logs.counts import Counts
 from dualq.mdp import MDP
 from dualq.policy import Policy
@@ -44,6 +47,8 @@ from dualq.policy import Policy
 Array = np.ndarray
 Learn = Callable[[Rows], tuple[Fitted, Policy]]
 
+PARTS = np.linspace(0.0, 2.0, 201)  # the values that `kept` can have
+TOO_CAREFUL = 0.5  # how far beyond 1 `kept` may well be
 HOW_LUCKY = 0.5  # the deviation of what was taken off for luck, as a part of it
 
 
@@ -67,7 +72,8 @@ def expect(
     logged = estimate(rows, apart, behaviour, start, usual)
     error = estimate(rows, pooled, policy, start, usual).error
     gain = claimed - logged.value
-    of_rows = (1.0 - kept.value) * logged.error + kept.value * error  # of the same rows: no cancelling
+    own = np.sqrt(kept.value)
+    of_rows = (1.0 - own) * logged.error + own * error  # of the same rows: no cancelling
     parts = of_rows, kept.error * gain, HOW_LUCKY * (1.0 - kept.value) * gain
     return Estimate(logged.value + kept.value * gain, float(np.linalg.norm(parts))), logged, claimed
 
@@ -103,53 +109,80 @@ def _reward_spread(rows: Rows) -> float:
 # ---- what of a gain is luck
 
 
-def part_kept(counts: Counts, discount: float, start: Array, learn: Learn) -> Estimate:
-    """The part of a promised gain over the log that is there in rows which had no say in the choice."""
+def part_kept(counts: Counts, discount: float, start: Array, learn: Learn, gain: float) -> Estimate:
+    """The part of a claimed gain over the log that is there in rows which had no say in the choice."""
     dealt = halves(counts, np.random.default_rng(0))
     if min(half.total for half in dealt) == 0:
         return kept_of([])
     one, other = (Rows.of(half, discount) for half in dealt)
-    there, back = _asked(one, other, start, learn), _asked(other, one, start, learn)
-    found, promised, variance = np.add(there, back).tolist()
-    return kept_of([(found, max(promised, 0.0), variance)])
+    learned = learn(one), learn(other)
+    there, back = _asked(one, other, start, *learned[0]), _asked(other, one, start, *learned[1])
+    variance = 0.0
+    for rows, (fit, _), chosen, asked in ((other, learned[1], back, there), (one, learned[0], there, back)):
+        S = asked.here.shape[0]
+        noise = np.divide(fit.sigma2[:S], rows.n[:S], out=np.zeros(asked.here.shape), where=one.n[:S] * other.n[:S] > 0)
+        variance += float(((asked.here - chosen.at_home) ** 2 * noise).sum())
+    found, promised = there.found + back.found, max(there.promised + back.promised, 0.0)
+    if 0.0 < promised < 2.0 * gain:  # of gains that could not be asked about, luck may be another part
+        variance += (2.0 * gain / promised - 1.0) * min(found - promised, 0.0) ** 2
+    return kept_of([(found, promised, variance)])
 
 
 def kept_of(asked: Sequence[tuple[float, float, float]]) -> Estimate:
     """`kept`, with all rows, from what one half found, what the other had promised, and the variance of the first."""
-    parts = np.linspace(0.0, 1.0, 101)
-    fits = np.zeros(parts.size)
+    fits = -np.maximum(PARTS - 1.0, 0.0) / TOO_CAREFUL
     for found, promised, variance in asked:
         if promised != 0.0:
-            fits -= 0.5 * (found - parts * promised) ** 2 / max(variance, (1e-4 * promised) ** 2)
+            fits -= 0.5 * (found - PARTS * promised) ** 2 / max(variance, (1e-4 * promised) ** 2)
     chances = np.exp(fits - fits.max())
     chances /= chances.sum()
-    full = 2.0 * parts / (1.0 + parts)
-    mean = float(chances @ full)
-    return Estimate(mean, float(np.sqrt(chances @ (full - mean) ** 2)))
+    more = np.maximum(2.0 * PARTS / (1.0 + PARTS) - PARTS, 0.0)
+    full = PARTS + 0.5 * more
+    kept = min(float(chances @ full), 1.0)
+    return Estimate(kept, float(np.sqrt(chances @ ((full - kept) ** 2 + more**2 / 12.0))))
 
 
-def _asked(chose: Rows, other: Rows, start: Array, learn: Learn) -> tuple[float, float, float]:
-    """Gain over the log, on pairs that both have seen: what `other` finds, what was promised, the first's variance."""
-    fit, policy = learn(chose)
-    S = chose.counts.shape[0]
-    V = np.zeros(other.total.size)
-    V[:S] = fit.V[:S]
-    theirs = other.moments(V)
-    weights = np.full(chose.total.size, np.finfo(float).tiny)
-    weights[:S] = np.maximum(start[:S], weights[:S])
+class Asked(NamedTuple):
+    """What one half says of the policy that the other one chose: gains over the log, on pairs that both have seen."""
+
+    found: float
+    promised: float  # by the half that chose
+    here: Array  # (S, A) how much more often it takes each pair than the log, in the half that was asked
+    at_home: Array  # and in the half that chose
+
+
+def _asked(chose: Rows, other: Rows, start: Array, fit: Fitted, policy: Policy) -> Asked:
+    S, A = chose.counts.shape
     both = chose.supported[:S] & other.supported[:S]
-    occupancy = policy.occupancy(fit.pooled, weights)[:S]
-    chosen = np.where(both, occupancy, 0.0)
-    n_1, n_2 = np.where(both, chose.n[:S], 0.0), np.where(both, other.n[:S], 1.0)
-    usual = n_1 / np.maximum(n_1.sum(axis=1, keepdims=True), 1.0)
-    contrast = chosen - chosen.sum(axis=1, keepdims=True) * usual  # sums to nothing in every state
-    found = (contrast * theirs.mean[:S]).sum()
-    Q = np.where(both, fit.pooled.q_values(fit.V)[:S], 0.0)
-    promised = (contrast * Q).sum()
-    if abs(promised) <= ROUNDING * occupancy.sum() * np.abs(Q).max():  # where it goes it does as the log did
+    n = np.where(both, chose.n[:S], 0.0)
+    usual = np.where(both.any(axis=1)[:, None], n / np.maximum(n.sum(axis=1, keepdims=True), 1.0), chose.habit[:S])
+    taken = np.where(both, policy.matrix[:S], 0.0)
+    taken += (1.0 - taken.sum(axis=1, keepdims=True)) * usual
+    # The end is worth nothing, so that it can be left out.
+    mine, theirs = (sp.csr_array(mdp.transitions[: S * A, :S]) for mdp in (fit.pooled, other.plug_in))
+    seen = both.ravel() * 1.0
+    theirs = sp.csr_array(sp.diags_array(seen) @ theirs + sp.diags_array(1.0 - seen) @ mine)
+    pay = fit.pooled.rewards[:S]
+    alpha, nu = chose.plug_in.discount, start[:S]
+    at_home = _visits(mine, taken, alpha, nu) - _visits(mine, usual, alpha, nu)
+    here = _visits(theirs, taken, alpha, nu) - _visits(theirs, usual, alpha, nu)
+    promised = (at_home * pay).sum()
+    if abs(promised) <= ROUNDING * np.abs(pay).max() / (1.0 - alpha):  # where it goes it does as the log did
         promised = 0.0
-    variance = (contrast**2 * fit.sigma2[:S] / n_2).sum()
-    return float(found), float(promised), float(variance)
+    found = (here * np.where(both, other.plug_in.rewards[:S], pay)).sum()
+    return Asked(float(found), float(promised), here, at_home)
+
+
+def _chain(P: sp.csr_array, matrix: Array) -> sp.csr_array:
+    """(S, S): where a policy goes."""
+    s, a = np.nonzero(matrix)
+    S, A = matrix.shape
+    return sp.csr_array(sp.csr_array((matrix[s, a], (s, s * A + a)), shape=(S, S * A)) @ P)
+
+
+def _visits(P: sp.csr_array, matrix: Array, alpha: float, nu: Array) -> Array:
+    """(S, A): the occupancy."""
+    return solve_chain(_chain(P, matrix), alpha, nu, transpose=True)[:, None] * matrix
 
 
 def halves(counts: Counts, rng: np.random.Generator) -> tuple[Counts, Counts]:
