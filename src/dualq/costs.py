@@ -46,6 +46,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -63,6 +64,8 @@ from dualq.proof.noise import noise_of
 from dualq.proof.successors import balls_of, largest_gap, sup_over_ball, undominated
 
 Array = np.ndarray
+
+ONCE_OR_TWICE = 2.0  # 1.96 errors are then 2.8 events; where so many are expected none is seen in 6 % of logs
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +161,8 @@ class Estimates:
             return Estimate(limit.value(mdp, (1.0 - alpha) * policy.occupancy(mdp, self.nu), self.nu), 0.0)
         claimed, logged = self.claimed(asked, policy), self.claimed(asked, self.careful.behaviour)
         kept, apart = self.kept(asked), claimed.value - logged.value
-        rows = (1.0 - kept.value) * logged.error + kept.value * claimed.error  # of the same rows: no cancelling
+        own = np.sqrt(kept.value)
+        rows = (1.0 - own) * logged.error + own * claimed.error  # of the same rows: no cancelling
         parts = rows, kept.error * apart, HOW_LUCKY * (1.0 - kept.value) * apart
         return Estimate(logged.value + kept.value * apart, float(np.linalg.norm(parts)))
 
@@ -167,8 +171,7 @@ class Estimates:
         if asked.name not in self._kept:
             ways = (self._halves, self._halves[::-1]) if self._halves else ()
             asks = [[_found(one, other, asked, policy) for policy in one.chosen(asked)] for one, other in ways]
-            both = [tuple(np.add(there, back).tolist()) for there, back in zip(*asks, strict=True)]
-            self._kept[asked.name] = kept_of(both)
+            self._kept[asked.name] = kept_of([_both_ways(*both) for both in zip(*asks, strict=True)])
         return self._kept[asked.name]
 
     def chosen(self, asked: Asked) -> tuple[Policy, Policy]:
@@ -200,7 +203,8 @@ class Estimates:
         occupancy = Policy(policy.matrix).occupancy(self.plug_in, self.nu)[:S]
         squares = (occupancy**2 * self._moments(asked, W)[1] / np.maximum(n, 1)).sum()
         squares += self._unknown(W, (1.0 - alpha) * occupancy.sum(axis=1))
-        error = np.hypot((1.0 - alpha) * np.sqrt(squares), self._unseen(asked))
+        per_row = ((1.0 - alpha) ** 2 * occupancy**2 / np.maximum(n, 1)).sum()
+        error = np.hypot((1.0 - alpha) * np.sqrt(squares), self._unseen(asked, per_row))
         return Estimate((1.0 - alpha) * float(self.nu @ W), float(error))
 
     def _unknown(self, W: Array, ended: Array) -> float:
@@ -209,12 +213,12 @@ class Estimates:
         doubts = [left @ (W[: left.size] - W[s]) ** 2 / counts.total for s in counts.never_left]
         return float(ended[counts.never_left] ** 2 @ np.array(doubts))
 
-    def _unseen(self, asked: Asked) -> float:
-        """What never happened in N rows may still happen once in about N."""
+    def _unseen(self, asked: Asked, per_row: float) -> float:
+        """What never happened in N rows may still happen once or twice in as many: a share of 2/N, in every pair."""
         if asked.column is None:
             return 0.0
         low, high = self.counts.cost_ranges[asked.column]
-        return asked.scale * (high - low) / self.counts.total
+        return asked.scale * (high - low) * float(np.sqrt(ONCE_OR_TWICE * per_row / self.counts.total))
 
     def value(self, policy: Policy) -> Estimate:
         """What a policy may be expected to earn from the start, as the careful policy's value is estimated.
@@ -243,7 +247,7 @@ class Estimates:
         return float((occupancy * paid).sum()), float(np.sqrt((occupancy**2 * error**2).sum()))
 
     def _moments(self, asked: Asked, W: Array) -> tuple[Array, Array]:
-        """(S, A) mean and variance of y = c + alpha W(s') in each pair; the latter leans on one row of its state's."""
+        """(S, A) mean and variance of y = c + alpha W(s') in each pair; in thin pairs the latter leans on others."""
         counts, limit = self.counts, asked.limit
         to = np.where(counts.ended, len(counts.states), counts.s_next)
         future = self.careful.mdp.discount * np.append(W, 0.0)[to]
@@ -257,17 +261,45 @@ class Estimates:
         y, n = means + future, counts.visits
         mean = counts.per_pair(counts.n * y) / np.maximum(n, 1)
         squares = counts.per_pair(within + counts.n * (y - mean[counts.s, counts.a]) ** 2)
-        total = n.sum(axis=1)
-        middle = (n * mean).sum(axis=1) / np.maximum(total, 1)
-        around = (squares + n * (mean - middle[:, None]) ** 2).sum(axis=1) / np.maximum(total - 1, 1)
-        return mean, np.where(n > 0, (squares + around[:, None]) / np.maximum(n, 1), 0.0)
+        return mean, np.where(n > 0, _variance(squares, n, self._range(asked, W)), 0.0)
+
+    def _range(self, asked: Asked, W: Array) -> float:
+        """How far y can differ in a pair: as the cost can, or where that is known, as what comes after."""
+        if asked.column is None:
+            return self.careful.mdp.discount * float(np.ptp(W))
+        low, high = self.counts.cost_ranges[asked.column]
+        return asked.scale * (high - low)
 
 
-def _found(one: Estimates, other: Estimates, asked: Asked, policy: Policy) -> tuple[float, float, float]:
-    """How a policy that one half chose differs from the log in a cost: found by the other, promised, and a variance.
+def _variance(squares: Array, n: Array, far: float) -> Array:
+    """(S, A) within pairs, from squares about their means; thin pairs lean on their state, and that on the log."""
+    within, freedom = squares.sum(axis=1), n.sum(axis=1) - (n > 0).sum(axis=1)
+    everywhere = within.sum() / max(freedom.sum(), 1)
+    if everywhere <= 0.0:
+        return np.zeros(n.shape)
+    rows = far**2 / everywhere
+    state = ((within + rows * everywhere) / (freedom + rows))[:, None]
+    rows = far**2 / state
+    return (squares + rows * state) / (np.maximum(n - 1, 0) + rows)
 
-    On the pairs that both have seen, with W, occupancy and usual frequencies of the half that chose.
-    """
+
+def _both_ways(there: Found, back: Found) -> tuple[float, float, float]:
+    """Found, promised, and the variance of what was found: of that in which the two choices differ."""
+    variance = ((there.contrast - back.contrast) ** 2 * (there.noise + back.noise)).sum()
+    return there.found + back.found, there.promised + back.promised, float(variance)
+
+
+class Found(NamedTuple):
+    """How a policy that one half chose differs from the log in a cost."""
+
+    found: float  # by the other half
+    promised: float
+    contrast: Array  # (S, A) how much more often it takes each pair
+    noise: Array  # (S, A) variance of a pair's mean in the other half
+
+
+def _found(one: Estimates, other: Estimates, asked: Asked, policy: Policy) -> Found:
+    """On the pairs that both have seen, with W, occupancy and usual frequencies of the half that chose."""
     S = len(one.counts.states)
     mine, limit = one.own(asked)
     W = one.totals(limit, policy)
@@ -277,8 +309,8 @@ def _found(one: Estimates, other: Estimates, asked: Asked, policy: Policy) -> tu
     n = np.where(both, one.counts.visits, 0.0)
     usual = n / np.maximum(n.sum(axis=1, keepdims=True), 1.0)
     contrast = chosen - chosen.sum(axis=1, keepdims=True) * usual  # sums to nothing in every state
-    spread = (contrast**2 * variance / np.where(both, other.counts.visits, 1)).sum()
-    return float((contrast * found).sum()), float((contrast * mean).sum()), float(spread)
+    noise = np.where(both, variance / np.maximum(other.counts.visits, 1), 0.0)
+    return Found(float((contrast * found).sum()), float((contrast * mean).sum()), contrast, noise)
 
 
 # ---- what is proven
