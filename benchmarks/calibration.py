@@ -21,6 +21,7 @@ import numpy as np
 from common import markdown, publish
 
 from dualq import MDP, Policy, problems
+from dualq.algorithms.clusters import shared_factor
 from dualq.algorithms.pessimism import careful_model
 from dualq.costs import Asked, Estimates
 from dualq.limits import average
@@ -140,6 +141,8 @@ CASES = {
     "rare complaints": lambda: shop(0.02),
     "stock-outs": lambda: shop(1.0),
     "plenty": lambda: random_model(8, 3, 3, 0.9, 8, noise=0.5, costs={"c": np.full((8, 3), 0.3)}),
+    "panel, 20 shops": lambda: panel(0.3, 20),
+    "panel, no shock": lambda: panel(0.0, 20),
     "equal actions": lambda: random_model(20, 8, 3, 0.9, 9, R=np.zeros((20, 8)), noise=1.0),
 }
 
@@ -165,6 +168,27 @@ def estimates(case, count, seed):
     return found, fit
 
 
+def shared(case, count, seed):
+    """As `estimates`, of a panel: errors as stated, and for rows that share their day."""
+    s, a, r, s_next, day, shop_, _ = case.rows(count, seed)
+    S, A = case.R.shape
+    counts = Counts.from_arrays(s, a, r, s_next, states=S, actions=A)
+    start = case.start
+    fit = careful_model(counts, case.discount, start)
+    pooled = MDP(fit.mdp.transitions, fit.mdp.rewards + fit.penalty, case.discount, available=fit.mdp.available)
+    found, ended = {}, np.zeros(s.size, bool)
+    for which, policy, model, estimate in (
+        ("expected", fit.policy, pooled, fit.expected),
+        ("logged", fit.behaviour, counts.mdp(case.discount), fit.logged),
+    ):
+        V, occupancy = policy.value(model), policy.occupancy(model, start)
+        factor = shared_factor(s, a, r, s_next, ended, (day, shop_), V, occupancy, case.discount)
+        true = case.truth(policy.matrix, start)[0]
+        found[which] = (estimate.value, estimate.error, true)
+        found[which + ", shared days"] = (estimate.value, factor * estimate.error, true)
+    return found, fit
+
+
 def summary(found):
     """Share within 1.96 errors, mean of the difference and its deviation, median error."""
     value, error, truth = np.array(found).T
@@ -177,10 +201,11 @@ def hard(cases, sizes, logs, first):
     table = []
     for name in cases:
         case = CASES[name]()
+        ask = shared if name.startswith("panel") else estimates
         for count in sizes:
             begun, found = time.process_time(), {}
             for seed in range(first, first + logs):
-                for which, one in estimates(case, count, seed)[0].items():
+                for which, one in ask(case, count, seed)[0].items():
                     found.setdefault(which, []).append(one)
             seconds = (time.process_time() - begun) / logs
             for which, ones in found.items():

@@ -6,15 +6,20 @@ column of the log, known by its rows alone, or an array that is known exactly (a
 Estimate  on the plug-in model: frequencies P^ and mean costs c^, nothing pooled and nothing penalised. A state that was
           never left costs what a row of the log costs on average, and the end nothing. With W the discounted cost from
           each state, y = c + alpha W(s') has the variance sigma^2 within a pair, and the standard error of the average
-          is (1 - alpha) sqrt( sum lambda^2 sigma^2 / n ), lambda the policy's occupancy, beside which stands what never
-          happened in N rows: the range of the cost over N; and, as for values (algorithms/luck.py), states that were
-          never left: each costs what some state of the log does, nobody knows which, and adds to the sum
+          is (1 - alpha) sqrt( sum lambda^2 sigma^2 / n ), lambda the policy's occupancy. Beside it stand what never
+          happened in N rows and may happen twice in as many: 2 range^2 / N in every pair's variance; and, as for values
+          (algorithms/luck.py), states that were never left: each costs what some state of the log does, nobody knows
+          which, and adds to the sum
               (chance to end there, discounted)^2 (mean over the log's rows of (W(s) - W there)^2)
+Variance  A rare cost was not seen in most pairs; their own squares would say that it cannot happen there. A variance v
+          of what differs by at most `range` takes about range^2 / v rows to show. By so many rows a pair's variance
+          leans on its state's, and that on the log's: next to nothing where costs are frequent or rows many.
           The start is taken as given.
 Luck      A policy that was chosen for what this log says of it looks cheaper, or dearer, than it is: on ICU-Sepsis at
           20,000 rows one of .0208 was put at .0112 +- .0004, where the log's behaviour has .0218. So of the difference
           from what was logged only a part is taken for true, as for values (algorithms/luck.py): two halves of the rows
-          choose policies, the best and the cheapest, and each half is asked what the other's cost.
+          choose policies, the best and the cheapest, and each half is asked what the other's cost. Only that in which
+          the two choices differ makes the answer noisy.
           The careful model pools pairs by what they earn. Pooled so, costs were wrong: on an inventory log a policy of
           5.7 % was estimated at 4.7 +- 0.2 %, and at 5.7 % by the frequencies.
 Moved     The program has the careful model's P~ all the same, to choose a policy. With W as above, of some policy pi,
@@ -232,10 +237,10 @@ class Estimates:
         if not gain > 0.0:
             return Estimate(claimed, error)
         best, best_error = self._claimed(careful.policy)
-        best_gain, kept = best - careful.logged.value, careful.kept
-        rows = (1.0 - kept) * careful.logged.error + kept * best_error
+        best_gain, kept, own = best - careful.logged.value, careful.kept, np.sqrt(careful.kept)
+        rows = (1.0 - own) * careful.logged.error + own * best_error
         luck = np.sqrt(max(careful.expected.error**2 - rows**2, 0.0)) / best_gain if best_gain > 0.0 else 0.0
-        rows = (1.0 - kept) * careful.logged.error + kept * error
+        rows = (1.0 - own) * careful.logged.error + own * error
         return Estimate(careful.logged.value + kept * gain, float(np.hypot(rows, luck * gain)))
 
     def _claimed(self, policy: Policy) -> tuple[float, float]:

@@ -2,12 +2,23 @@
 
 Kept      `claimed` is the policy's value in the pooled model. It was chosen for being high: part of what it has above
           the logged value is luck. How much, the log itself tells: its rows are dealt at random to two halves (rows are
-          independent given their pair), each half chooses a policy, and the other one is asked about it. Over the pairs
-          that both have seen, with V, occupancy and usual frequencies of the half that chose,
-              kept = sum (occupancy - usual) mean_other / sum (occupancy - usual) mean~
-          both ways together: luck is not found again. It is measured with an error and lies between 0 and 1, all of
-          which is possible before. This is so with half of the rows; with all of them it is 2 kept / (1 + kept), the
-          reliability of a test of twice the length (Spearman; Brown; 1910). Mean and deviation of that, and then
+          independent given their pair), each half chooses a policy, and the other one is asked about it. Where both
+          have seen the pairs, the asked half puts its own frequencies into the model of the half that chose; elsewhere
+          the policy does as usual. In either model it gains something over what was usual, and
+              kept = gain found in the model with the other's rows / gain promised in the chooser's own
+          both ways together: luck is not found again. The whole policy is evaluated anew, not only its first step with
+          the chooser's V: part of V is luck too, and the policy goes where it is high. With c the occupancy less the
+          usual one, of the policy that a half was asked about and of the one that it chose itself, what was found has
+              variance = sum (c_asked - c_chosen)^2 sigma^2 / n        over the rows of both halves
+          beside what was promised: where both choose the same there is no luck of choice at all.
+          Of gains that could not be asked about, pairs that only one half has seen, luck may be another part: if they
+          are the part 1 - h of the claimed gain, (1/h - 1) (promised - found)^2 is added where less was found.
+          Before, every value of `kept` from 0 to 1 is alike, and more than 1 less and less so: pooling may have been
+          too careful. No more is expected than is claimed; that there may be more is part of the error.
+All rows  This is so with half of the rows. With all of them, unpooled claims would have 2 kept / (1 + kept), the
+          reliability of a test of twice the length (Spearman; Brown; 1910); claims that are pooled as they should be
+          keep the same part with any number of rows, as they are smaller where rows are fewer. What is true lies
+          somewhere between the two, everywhere alike. Mean and deviation of that, and then
               expected = logged + kept (claimed - logged)
           Costs of a policy that was chosen for what it earns are lucky too, and dealt with alike (costs.py).
 Error     of a value in a model, with the values V of that policy there and its occupancy: the squares of three parts
@@ -23,8 +34,10 @@ Error     of a value in a model, with the values V of that policy there and its 
             unknown  states that were never left are worth some state of the log, nobody knows which, nor whether the
                      policy does better there than what was logged, which is worth V_b: each adds
                      (chance to end there, discounted)^2 (variance of V over the log's rows + mean(V - V_b)^2)
-          That of `expected` is the one of the two values, by their parts, beside the deviation of `kept` times the
-          gain and half of what was taken off for luck: how lucky one log was is not known better than that. The
+          That of `expected` is the one of the two values, by 1 - sqrt(kept) and sqrt(kept), beside the deviation of
+          `kept` times the gain and half of what was taken off for luck: how lucky one log was is not known better than
+          that. (Of means that scatter by t^2 and are seen with noise v, a part k = t^2 / (t^2 + v) of a difference is
+          true, and what is not known of it has the variance k v, not k^2 v.) The
           error of pooled rows would be smaller, as far as their prior is right; this one does not rely on it.
 The start is taken as given. An estimate with its standard error is no floor: that is the certificate's.
 """
