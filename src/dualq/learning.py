@@ -12,6 +12,7 @@ No propensities and no simulator are needed: whatever behaviour left the log, ho
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,7 @@ import numpy as np
 
 from dualq._version import __version__
 from dualq.algorithms.choices import frequencies
+from dualq.algorithms.clusters import shared_factor
 from dualq.algorithms.luck import Estimate
 from dualq.algorithms.pessimism import Careful, careful_model
 from dualq.algorithms.schedules import inverse_sqrt
@@ -34,6 +36,7 @@ from dualq.logs.checks.ends import check_said
 from dualq.logs.checks.returns import returns_of
 from dualq.logs.counts import Counts
 from dualq.logs.log import Log
+from dualq.logs.schema import ROW
 from dualq.logs.starts import start_weights
 from dualq.logs.tables import TableLog, read_log
 from dualq.margins import SHARE_OF_VALUE, asked_for, keep, program_gap
@@ -97,14 +100,16 @@ def learn(
             raise LogError(f"assume is {word!r}; it must be one of {few(ASSUMPTIONS)}")
     if limits is not None and solver != "exact":
         raise LogError(f"solver is {solver!r}; with limits it must be exact")
-    log = _opened(log, columns)
+    log = _opened(log, columns, discount)
+    if start is None and discount == 0.0:
+        start = "log"  # every decision counts alike, not only the first of an episode
     begin("Counting the log's rows")
     check_said(log)
     counts, coverage = log.counts(), log.coverage()
     weights = start_weights(log, start)
 
     begin("Learning (the first run also compiles)")
-    careful = careful_model(counts, discount, weights, pessimism)
+    careful = _with_groups(log, careful_model(counts, discount, weights, pessimism), weights)
     delta = 1.0 - confidence
     estimates = Estimates(counts, careful, weights)
     asked = () if limits is None else asked_for(limits, estimates)
@@ -157,12 +162,37 @@ def learn(
     )
 
 
-def _opened(log: Any, columns: dict[str, Any]) -> Log | TableLog:
+def _opened(log: Any, columns: dict[str, Any], discount: float) -> Log | TableLog:
+    """The log; where nothing that comes later counts, and no word was said of it, every row is a case of its own."""
     if not isinstance(log, Log | TableLog):
+        later = (columns.get(part) for part in ("next_state", "time", "episode", "terminal", "truncated"))
+        if discount == 0.0 and all(part in (None, False) for part in later):
+            columns = columns | {"terminal": ROW}
         return read_log(log, **columns)
     if columns:
         raise LogError(f"the log is open already; give {', '.join(columns)} to read_log")
     return log
+
+
+def _with_groups(log: Log | TableLog, careful: Careful, start: Array) -> Careful:
+    """The errors as they are where rows of one moment, or of one episode, err together (clusters.py)."""
+    trace = log.trace()
+    if trace is None or not trace.has_episodes:
+        return careful
+    used, mdp = trace.used, careful.mdp
+    shared = not trace.restarts and np.isfinite(trace.t).all()
+    moment = np.unique(trace.t[used], return_inverse=True)[1] if shared else None
+    rows = (trace.s[used], trace.a[used], trace.r[used], np.maximum(trace.s_next[used], 0), trace.ended[used])
+    eta = np.full(mdp.num_states, np.finfo(float).tiny)
+    eta[: start.size] += start
+
+    def grouped(estimate: Estimate, policy: Policy) -> Estimate:
+        V, occupancy = policy.value(mdp), policy.occupancy(mdp, eta)
+        factor = shared_factor(*rows, (moment, trace.episode[used]), V, occupancy, mdp.discount)
+        return Estimate(estimate.value, factor * estimate.error)
+
+    expected = grouped(careful.expected, careful.policy)
+    return dataclasses.replace(careful, expected=expected, logged=grouped(careful.logged, careful.behaviour))
 
 
 def _returns(log: Log | TableLog, counts: Counts, careful: Careful, level: float) -> tuple[Estimate | None, Any]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Out = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Write solution.npz and policy.csv into this folder.", show_default=False),
+    typer.Option(metavar="DIR", help="Write solution.npz and policy.csv to this folder.", show_default=False),
 ]
 WIDE = 10_000  # columns of a page that goes into a file
 SHOW_AFTER = 2.0  # seconds, after which a stage is named where there is no terminal

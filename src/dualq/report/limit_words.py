@@ -7,6 +7,7 @@ from typing import Any
 
 from dualq.report.words import about, guarantee, listed, number, one_shot, pair, percent, small
 
+NOT_ASKED = "no certificate was asked for"  # a reason that says nothing against the log
 COSTS = "What a step costs on average, as expected. To keep a cost within bounds, use --limit."
 COSTS_ONCE = "What a decision costs on average, as expected. To keep a cost within bounds, use --limit."
 
@@ -33,7 +34,7 @@ def _short(e: Any) -> str:
 
 def doubtful(fit: Any) -> bool:
     """Whether the log speaks against what the bounds of costs rest on, or leaves it in doubt."""
-    return bool(fit.contradicted or fit.settings.get("doubts"))
+    return any(reason != NOT_ASKED for reason in fit.withheld)
 
 
 KEPT = {
@@ -181,7 +182,7 @@ def _needed(fit: Any, kept: Any) -> str:
     known += "guaranteed"
     if kept.rows_needed is None:
         return f"{known}."
-    return f"{known}. About {about(kept.rows_needed)} rows like these would be needed."
+    return f"{known}. About {about(kept.rows_needed)} rows like these would be needed to guarantee it."
 
 
 def bounds_words(fit: Any) -> str:

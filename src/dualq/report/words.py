@@ -110,7 +110,7 @@ def verdict(fit: Any) -> str:
     """The verdict and the numbers it rests on."""
     word = fit.verdict.capitalize()
     if fit.contradicted:
-        found = listed([f"that {reason}" for reason in fit.withheld[: len(fit.contradicted)]])
+        found = listed([f"that {reason}" for reason in _distinct(fit.withheld[: len(fit.contradicted)])])
         return f"{word}. The log shows {found}, so the numbers below cannot be trusted."
     both = f"The new policy is expected to earn {estimate(fit.expected)}{per(fit)}"
     both += f"; what was done so far earns {estimate(fit.logged)}."
@@ -166,7 +166,7 @@ def guarantee(fit: Any, ranges: Sequence[str] = (), limits: Sequence[str] = ()) 
     if promise is None:
         return ["Nothing is guaranteed: no certificate was asked for. Use --certificate proven."]
     if fit.withheld:
-        reasons = [FEW_ROWS if reason.startswith(FEW_ROWS) else reason for reason in fit.withheld]
+        reasons = [FEW_ROWS if reason.startswith(FEW_ROWS) else reason for reason in _distinct(fit.withheld)]
         return [f"Nothing is guaranteed: {listed(reasons)}.", *_remedies(fit)]
     sure = percent(fit.confidence)
     if not promise.informative:
@@ -196,9 +196,17 @@ def _too_wide(fit: Any, sure: str) -> str:
     )
 
 
+def _distinct(reasons: Sequence[str]) -> list[str]:
+    """Without those that only say more precisely what another one says: that the system changed, near the end."""
+    return [one for one in reasons if not any(one != other and one.startswith(other) for other in reasons)]
+
+
 def _remedies(fit: Any) -> list[str]:
-    """What the log says against a guarantee in full, and what would help."""
-    words = [sentence(check.words) for check in fit.evidence if check.found and check.what in fit.contradicted]
+    """What the log says against a guarantee in full, and what would help; a change is told once."""
+    against = {
+        what for what in fit.contradicted if what != "recent" or not {"dynamics", "rewards"} & {*fit.contradicted}
+    }
+    words = [sentence(check.words) for check in fit.evidence if check.found and check.what in against]
     if any(reason.startswith(FEW_ROWS) for reason in fit.withheld):
         ends = outwards(*fit.counts.reward_range)
         low, high = ends.split(",")

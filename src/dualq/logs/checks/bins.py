@@ -60,9 +60,9 @@ def bins(trace: Trace, level: float) -> Finding | None:
             f"or other edges (--bins {column}={more})"
         )
     elif tested:
-        words = f"no sign that the bins lose anything ({p_value(p)})"
+        words = f"no sign that the bins lose information ({p_value(p)})"
     else:
-        words = "too few rows to test whether the bins lose anything"
+        words = "too few rows to test whether the bins lose information"
     return Finding("bins", found, p, tested, None, words)
 
 

@@ -41,9 +41,9 @@ def recent(trace: Trace, level: float) -> Finding | None:
     tested = max(one.tested for one in asked.values())
     found = p <= level
     if not tested:
-        words = "too few rows to compare the end of the log with what came before"
+        words = "too few rows to compare the end of the log with the rest"
     elif not found:
-        words = f"no sign of a change near the end of the log ({p_value(p)})"
+        words = f"no sign that the end of the log differs from the rest ({p_value(p)})"
     else:
         part = min(FINER, key=lambda part: tests[what](clock >= cuts[part]).log_p)
         since = _since(trace, cuts[part], part)
