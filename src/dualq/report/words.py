@@ -146,7 +146,7 @@ def brief(fit: Any) -> str:
     first = f"Fit: {fit.verdict}. Expected {estimate(fit.expected)}{per(fit)}, so far {estimate(fit.logged)}."
     promise = fit.certificate
     if not fit.promised:
-        return f"{first}\n  Nothing is guaranteed: {listed(fit.withheld)}."
+        return f"{first}\n  Nothing is guaranteed: {listed(_distinct(fit.withheld))}."
     if not promise.informative:
         return f"{first}\n  Nothing useful is guaranteed yet: too few rows."
     sure = percent(fit.confidence)
