@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dualq.logs.schema import Bins
 from dualq.logs.trace import Trace
 
 NOISES = {
@@ -74,7 +75,7 @@ def trace_of(log: dict[str, Any], length: int | None = None, restarts: bool = Fa
 # ---- what is broken
 
 
-def switching_logs(seed: int, logs: int, rows: int, cost: float = 1.0) -> list[dict[str, np.ndarray]]:
+def switching_logs(seed: int, logs: int, rows: int, cost: float = 1.0) -> list[dict[str, Any]]:
     """A change of action costs something, and the action before is not in the state."""
     found = markov_logs(seed, logs, rows)
     for log in found:
@@ -82,35 +83,80 @@ def switching_logs(seed: int, logs: int, rows: int, cost: float = 1.0) -> list[d
     return found
 
 
-def cycle_logs(seed: int, logs: int, rows: int, period: int = 5, gain: float = 1.0) -> list[dict[str, np.ndarray]]:
+def cycle_logs(seed: int, logs: int, rows: int, period: int = 5, gain: float = 1.0) -> list[dict[str, Any]]:
     """Which action pays depends on the place in a cycle, which the planner knows and the state lacks."""
-    found = markov_logs(seed, logs, rows)
-    rng = np.random.default_rng(seed + 1)
-    for log in found:
-        good = (np.arange(rows) % period < period // 2).astype(int)
-        P = rng.dirichlet(np.ones(4), (4, 2))
-        s = 0
-        for k in range(rows):
-            a = good[k] if rng.random() < 0.8 else 1 - good[k]
-            log["s"][k], log["a"][k] = s, a
-            s = log["s_next"][k] = rng.choice(4, p=P[s, a])
-        log["r"] = gain * (log["a"] == good) + rng.normal(size=rows)
-    return found
+    rng, here = np.random.default_rng(seed), np.arange(logs)
+    P = rng.dirichlet(np.ones(4), (logs, 4, 2))
+    s, columns = np.zeros(logs, np.int64), []
+    for k in range(rows):
+        good = int(k % period < period // 2)
+        a = np.where(rng.random(logs) < 0.8, good, 1 - good)
+        s_next = drawn(rng, P[here, s, a])
+        columns.append((s, a, gain * (a == good) + rng.normal(size=logs), s_next))
+        s = s_next
+    s, a, r, s_next = (np.array(x).T for x in zip(*columns, strict=True))
+    return [{"s": s[i], "a": a[i], "r": r[i], "s_next": s_next[i], "shape": (4, 2)} for i in range(logs)]
 
 
 def changed_logs(seed: int, logs: int, rows: int, part: float = 0.04, what: str = "dynamics") -> list[dict[str, Any]]:
-    """The last part of the rows is of another system: rewards fall by 1, or next states are of another model."""
-    one, other = markov_logs(seed, logs, rows), markov_logs(seed + 1, logs, rows)
-    since = rows - int(part * rows)
-    for log, new in zip(one, other, strict=True):
+    """The last part of the rows is of another system: rewards are less by .5, or next states of another model."""
+    found, since = markov_logs(seed, logs, rows), rows - int(part * rows)
+    for log, new in zip(found, markov_logs(seed + 1, logs, rows), strict=True):
         if what == "rewards":
-            log["r"][since:] -= 1.0
+            log["r"][since:] -= 0.5
         else:
-            for name in ("s", "a", "r", "s_next"):
+            for name in ("s", "a", "s_next"):
                 log[name][since:] = new[name][: rows - since]
             log["s_next"][since - 1] = log["s"][since]
-    return found_order(one)
+    return found
 
 
-def found_order(logs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return logs
+# ---- numbers in bins
+
+
+def in_bins(x: np.ndarray, a: np.ndarray, r: np.ndarray, bins: int = 8) -> Trace:
+    """The rows of one walk of a number, x one longer than the others, read with quantile bins."""
+    edges = tuple(np.unique(np.quantile(x[:-1], np.arange(1, bins) / bins)))
+    s = np.searchsorted(edges, x, "right")
+    log = {"s": s[:-1], "a": a, "r": r, "s_next": s[1:], "shape": (len(edges) + 1, int(a.max()) + 1)}
+    return trace_of(log, raw={"x": x[:-1]}, bins={"x": Bins(edges)})
+
+
+def wear(rng: np.random.Generator, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Maintenance: wear grows, a late repair is made by its number."""
+    a = (rng.random(x.size) < 0.1 + 0.8 / (1 + np.exp(9 - 1.5 * x))).astype(int)
+    failed = (rng.random(x.size) < 0.02 * np.exp(0.25 * x)) & (a == 0)
+    r = 10 - 0.5 * x - 8.0 * a - 30.0 * failed + rng.normal(size=x.size)
+    return a, r, np.where((a == 1) | failed, 0.0, x + rng.exponential(1.0, x.size))
+
+
+def stock(rng: np.random.Generator, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Inventory: orders of 10, by the stock as a number."""
+    a = np.clip(np.rint((20 - x) / 10 + 0.5 * rng.normal(size=x.size)), 0, 2).astype(int)
+    there, demand = x + 10 * a, rng.gamma(4.0, 2.0, x.size)
+    sold = np.minimum(there, demand)
+    return a, 3 * sold - 10.0 * a - 0.1 * (there - sold), there - sold
+
+
+def reference(rng: np.random.Generator, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Pricing: a reference price that moves slowly, and prices that follow it."""
+    a = drawn(rng, np.exp(x[:, None] * [0.0, 0.5, 1.0]) / np.exp(x[:, None] * [0.0, 0.5, 1.0]).sum(1, keepdims=True))
+    bought = rng.random(x.size) < 1 / (1 + np.exp(a - x))
+    return a, bought * (1.0 + a), 0.8 * x + 0.6 * rng.normal(size=x.size) - 0.1 * (a - 1)
+
+
+def offer(rng: np.random.Generator, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    """A number that is drawn anew every time, and the planner chooses by it."""
+    a = (rng.random(x.size) < 0.2 + 0.6 * x).astype(int)
+    return a, np.where(a == 1, 4 * x, 2.0) + rng.normal(size=x.size), rng.random(x.size)
+
+
+def number_logs(step: Any, seed: int, logs: int, rows: int) -> list[Trace]:
+    """Logs of a number in bins."""
+    rng, x, columns = np.random.default_rng(seed), np.zeros(logs), []
+    for _ in range(rows):
+        a, r, following = step(rng, x)
+        columns.append((x, a, r))
+        x = following
+    xs, a, r = (np.array(column).T for column in zip(*columns, strict=True))
+    return [in_bins(np.append(xs[i], x[i]), a[i], r[i]) for i in range(logs)]

@@ -483,6 +483,7 @@ def test_help_names_every_command_and_no_arguments_mean_help(capsys):
         "explain",
         "frontier",
         "learn",
+        "look",
         "reproduce",
         "simulate",
         "solve",

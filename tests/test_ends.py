@@ -246,6 +246,8 @@ def test_last_needs_episodes_and_an_order():
         dualq.read_log(rows, time="day", episode=False, terminal="last")
     with pytest.raises(dualq.LogError, match='truncated="last" needs an order'):
         dualq.read_log(rows, time=False, truncated="last")
+    with pytest.raises(dualq.LogError, match="need a time column"):
+        dualq.read_log(rows, time="row", terminal="last", until=20)
     with pytest.raises(dualq.LogError, match='are both "last"'):
         dualq.read_log(rows, time="day", terminal="last", truncated="last")
 

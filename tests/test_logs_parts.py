@@ -77,8 +77,8 @@ def test_every_kind_of_time_can_be_cut(kind, tmp_path):
 
 
 def test_where_time_begins_anew_the_episodes_are_cut():
-    rows = frame(5, shops=40)  # more shops than days
-    part = dualq.read_log(rows, **COLUMNS, since=30)
+    rows = frame(5, shops=40)  # a day of each shop's own: nothing but the user can say so
+    part = dualq.read_log(rows, **COLUMNS, since=30, clock="episode")
     assert part.digest() == dualq.read_log(rows[rows["shop"] >= 30], **COLUMNS).digest()
     assert "a part of the log was read: shop >= 30" in part.coverage().notes
 
@@ -99,10 +99,10 @@ def test_what_a_drift_warning_names_can_be_cut_at(tmp_path):
     s_next = (rng.random(t.size) < np.where((a == 0) != (t >= 600), 0.9, 0.1)).astype(int)
     rows = pd.DataFrame({"episode": np.tile(np.arange(10), 1000), "t": t, "action": a, "reward": 1.0})
     rows = rows.assign(state=rng.integers(2, size=t.size), next_state=s_next)
-    begin, _ = dualq.read_log(rows).coverage().drift["dynamics"].period
+    begin, _ = dualq.read_log(rows, clock="shared").coverage().drift["dynamics"].period
     assert begin == "600"
-    assert not dualq.read_log(rows, since=begin).coverage().warnings
-    assert not dualq.read_log(rows, until=begin).coverage().warnings
+    assert not dualq.read_log(rows, since=begin, clock="shared").coverage().warnings
+    assert not dualq.read_log(rows, until=begin, clock="shared").coverage().warnings
 
 
 def test_rows_keep_their_numbers_and_bins_are_of_the_part(tmp_path):

@@ -192,6 +192,14 @@ def test_the_reward_under_another_name_is_no_state():
     assert "copy: it is the same as z in every row" in suspicious(frame, state="copy", action="w", reward="z")
 
 
+def test_a_file_without_a_header_is_asked_for_names(tmp_path):
+    shops().to_csv(tmp_path / "bare.csv", index=False, header=False)
+    assert "is the first line of the file a row already? Then name the columns" in suspicious(tmp_path / "bare.csv")
+    seen = dualq.look(tmp_path / "bare.csv", columns=["shop", "day", "kind", "choice", "profit"])
+    assert (seen.rows, seen.suspicious) == (300, ())
+    assert seen.command.endswith("--columns shop,day,kind,choice,profit")
+
+
 def test_nothing_is_said_of_a_tidy_log():
     assert suspicious(shops()) == ""
 

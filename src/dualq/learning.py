@@ -34,14 +34,17 @@ from dualq.logs.checks.ends import check_said
 from dualq.logs.checks.returns import returns_of
 from dualq.logs.counts import Counts
 from dualq.logs.log import Log
+from dualq.logs.schema import ROW
 from dualq.logs.starts import start_weights
 from dualq.logs.tables import TableLog, read_log
 from dualq.margins import SHARE_OF_VALUE, asked_for, keep, program_gap
+from dualq.plain import few
 from dualq.policy import Policy
 from dualq.proof.evidence import paid_at_the_end
 from dualq.saddle.gaps import duality_gap
 from dualq.solution import Solution
 from dualq.training import train
+from dualq.trust import ASSUMPTIONS
 
 Array = np.ndarray
 
@@ -60,6 +63,7 @@ def learn(
     limits: Any = None,
     margin: str = "certified",
     value_range: tuple[float, float] | None = None,
+    assume: Any = (),
     progress: Callable[[str], None] | None = None,
     **columns: Any,
 ) -> Fit:
@@ -80,6 +84,7 @@ def learn(
     margin        "certified": the ceilings of the limited costs are within the limits, where the log can prove it;
                   "none": their estimates are, and nothing is promised
     value_range   what values can be, if more is known than rewards say: (0, 1) where only the end of an episode pays 1
+    assume        what you vouch for where the log cannot tell: "set aside" (the rows set aside are like the others)
     progress      called with the name of each stage when it begins
     columns       of `read_log`, where `log` is not opened yet: state=..., action=..., reward=..., ...
     """
@@ -87,9 +92,15 @@ def learn(
     if solver not in SOLVERS:
         raise LogError(f"solver is {solver!r}; it must be one of {', '.join(SOLVERS)}")
     check_confidence(confidence)
+    assumed = [assume] if isinstance(assume, str) else list(assume)
+    for word in assumed:
+        if word not in ASSUMPTIONS:
+            raise LogError(f"assume is {word!r}; it must be one of {few(ASSUMPTIONS)}")
     if limits is not None and solver != "exact":
         raise LogError(f"solver is {solver!r}; with limits it must be exact")
-    log = _opened(log, columns)
+    log = _opened(log, columns, discount)
+    if start is None and discount == 0.0:
+        start = "log"  # every decision counts alike, not only the first of an episode
     begin("Counting the log's rows")
     check_said(log)
     counts, coverage = log.counts(), log.coverage()
@@ -138,6 +149,7 @@ def learn(
             "start": _where(log, start),
             "set_aside": str(log.quarantine) if coverage.skipped else None,
             "bins": {column: list(bins.edges) for column, bins in log.bins.items()},
+            "assumed": assumed,
             "guessed": {part: list(names) for part, names in log.guessed.items()},
             "solver": solver,
             "gap": gap,
@@ -148,8 +160,12 @@ def learn(
     )
 
 
-def _opened(log: Any, columns: dict[str, Any]) -> Log | TableLog:
+def _opened(log: Any, columns: dict[str, Any], discount: float) -> Log | TableLog:
+    """The log; where nothing that comes later counts, and no word was said of it, every row is a case of its own."""
     if not isinstance(log, Log | TableLog):
+        later = (columns.get(part) for part in ("next_state", "time", "episode", "terminal", "truncated"))
+        if discount == 0.0 and all(part in (None, False) for part in later):
+            columns = columns | {"terminal": ROW}
         return read_log(log, **columns)
     if columns:
         raise LogError(f"the log is open already; give {', '.join(columns)} to read_log")

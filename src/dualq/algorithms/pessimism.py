@@ -82,7 +82,8 @@ def careful_model(
     fit, policy, moved = _fit(rows, z, k_scale)
     behaviour = Policy(rows.habit, rows.plug_in.states, rows.plug_in.actions, ~rows.seen)
     apart = rows.pooled_model(_alone(rows), fit.unknown_value)  # on average the log needs no pooling
-    kept = part_kept(counts, discount, start, lambda half: _fit(half, z, k_scale)[:2])
+    gain = float(start @ (policy.value(fit.pooled) - behaviour.value(apart)))
+    kept = part_kept(counts, discount, start, lambda half: _fit(half, z, k_scale)[:2], gain)
     expected, logged, claimed = expect(rows, fit.pooled, apart, policy, behaviour, start, kept)
     return Careful(
         mdp=fit.mdp,

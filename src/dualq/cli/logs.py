@@ -126,6 +126,10 @@ def learn(
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Write bad rows to a file and go on, instead of stopping at the first.")
     ] = False,
+    assume: Annotated[
+        list[str] | None,
+        _option("WHAT", 'What you vouch for: "set aside" (rows set aside are like the others); may be repeated.'),
+    ] = None,
     quarantine: Annotated[
         Path | None, _option("FILE", "Where --skip-bad writes bad rows. Without it: the log's name with .bad.")
     ] = None,
@@ -142,8 +146,6 @@ def learn(
     recognised. It does not matter who decided, or how; that may even have changed over time.
     """
     with stages("Reading the log") as begin:
-        from dualq.logs.tables import read_log
-
         given = (
             state,
             action,
@@ -166,37 +168,37 @@ def learn(
         if log is None:
             from dualq import shipped
 
-            opened = read_log(shipped.path(), **shipped.COLUMNS)
+            source, reading = shipped.path(), shipped.COLUMNS
         else:
-            parts = {
-                "state": listed(state),
-                "action": listed(action),
-                "reward": reward,
-                "next_state": or_none(listed(next_state)),
-                "episode": or_none(listed(episode)),
-                "time": or_none(time),
-                "terminal": or_none(terminal),
-                "truncated": or_none(truncated),
-            }
-            opened = read_log(
+            source, reading = (
                 log,
-                **parts,
-                costs=cost or (),
-                bins=bins_of(bins or []),
-                columns=listed(columns),
-                table=table,
-                delimiter=delimiter,
-                since=since,
-                until=until,
-                clock=clock,
-                reward_range=_range("--reward-range", reward_range),
-                skip_bad=skip_bad,
-                quarantine=quarantine,
+                {
+                    "state": listed(state),
+                    "action": listed(action),
+                    "reward": reward,
+                    "next_state": or_none(listed(next_state)),
+                    "episode": or_none(listed(episode)),
+                    "time": or_none(time),
+                    "terminal": or_none(terminal),
+                    "truncated": or_none(truncated),
+                    "costs": cost or (),
+                    "bins": bins_of(bins or []),
+                    "columns": listed(columns),
+                    "table": table,
+                    "delimiter": delimiter,
+                    "since": since,
+                    "until": until,
+                    "clock": clock,
+                    "reward_range": _range("--reward-range", reward_range),
+                    "skip_bad": skip_bad,
+                    "quarantine": quarantine,
+                },
             )
         from dualq.learning import learn as learn_from
 
         fit = learn_from(
-            opened,
+            source,
+            **reading,
             discount=discount,
             confidence=confidence,
             start=start,
@@ -206,6 +208,7 @@ def learn(
             limits=limit or None,
             margin=margin,
             value_range=_range("--value-range", value_range),
+            assume=assume or (),
             progress=begin,
         )
         files = [] if out is None else _written(fit, out, begin)

@@ -128,16 +128,17 @@ class Coverage:
     @property
     def warnings(self) -> list[str]:
         """What a reader must know before trusting anything learned from this log."""
-        found = [finding.words for finding in self.checks if finding.found]
-        found += [change.words for change in self.drift.values() if change.found and change.what != "behaviour"]
-        if self.memory is not None and self.memory.found and not self._changed:
-            found.append(f"{self.memory.words}: the state misses something; add the column that tells it to the state")
+        found = [finding.words for finding in self._against if finding.because(self._names) is None]
         return [*found, *self.doubts, *([self._scattered] if self.scattered > 0.5 else self._crowded)]
 
     @property
-    def _changed(self) -> bool:
-        """Whether the system changed: the states before a row then tell when it was, and so what follows."""
-        return "dynamics" in self.drift and self.drift["dynamics"].found
+    def _against(self) -> list[Finding]:
+        """What was found of the system, and not of who acted in it."""
+        return [finding for finding in self.evidence if finding.found and finding.what != "behaviour"]
+
+    @property
+    def _names(self) -> set[str]:
+        return {finding.what for finding in self._against}
 
     @property
     def evidence(self) -> list[Finding]:
@@ -191,8 +192,8 @@ class Coverage:
         if self.never_left:
             states = count(len(self.never_left), "state")
             notes.append(f"{states} reached in which no decision was logged ({few(self.never_left, 3)})")
-        if self.memory is not None and self.memory.found and self._changed:
-            notes.append(f"{self.memory.words}, as always where the system changes")
+        causes = [(finding, finding.because(self._names)) for finding in self._against]
+        notes += [f"{finding.brief}, {cause}" for finding, cause in causes if cause is not None]
         return [*notes, *self.remarks]
 
     def summary(self) -> dict[str, Any]:
@@ -325,7 +326,8 @@ def markov_change(previous: Any, s: Any, a: Any, outcome: Any, n: Any, num_actio
     if not test.tested:
         words = "too few rows to test whether earlier states matter"
     elif found:
-        words = f"what happens next depends on the state before too ({p_value(test.p_value)})"
+        advice = "the state misses something; add the column that tells it to the state"
+        words = f"what happens next depends on the state before too ({p_value(test.p_value)}): {advice}"
     else:
         words = f"no sign that earlier states matter ({p_value(test.p_value)})"
     return Finding("memory", found, test.p_value, test.tested, None, words)

@@ -21,7 +21,7 @@ from dualq.logs.columns import FEW, Numbers, is_continuous, label_words, numbers
 from dualq.logs.profile import Clock, Column, Episodes, clock_of, columns_of, copies_of, episodes_of, labels_of
 from dualq.logs.queries import number
 from dualq.logs.roles import Roles, roles_of
-from dualq.logs.schema import COMMON, ROW, option, parts_of
+from dualq.logs.schema import COMMON, ROW, no_names, option, parts_of
 from dualq.logs.sources import Source, open_source, reading
 from dualq.logs.tables import read_log
 from dualq.logs.times import MOSTLY, text_time
@@ -95,7 +95,7 @@ class Look:
             (
                 c.name,
                 c.kind,
-                f"{c.different:,}",
+                f"{'~' if c.estimated else ''}{c.different:,}",
                 f"{c.missing:,}",
                 c.values,
                 self.part(c.name),
@@ -172,6 +172,8 @@ def look(
         clock, runs = _clock(opened, roles, moment), _episodes(opened, roles, moment)
         wrong = [*_odd(opened, roles, held), *_same_as_reward(opened, roles, held)]
         copies = copies_of(opened.table, rows)
+    if headless := no_names(opened.table.columns):
+        wrong.append(headless.removeprefix("; "))
     if copies:
         wrong.append(f"{count(copies, 'row')} repeat another row exactly: were they recorded twice?")
     named = {part: _one_or_all(part, names) for part, names in roles.parts.items()}

@@ -26,6 +26,8 @@ def part_of(opened: Source, q: Questions, since: Any, until: Any) -> Source:
         return opened
     if q.schema.time is None:
         raise LogError(f"{opened.name}: since and until need a time column; give time=...")
+    if q.schema.time == ROW and q.last is not None:
+        raise LogError(f'{opened.name}: since and until with "last" need a time column; give time=...')
     by_episode = q.restarts()
     if by_episode:
         _check_episode(opened, q)

@@ -5,8 +5,8 @@
     clock      its usual step, and where steps are missing
     copies     rows that are exact copies of others
 
-Answers are small whatever the size of the table. Of tables beyond LONG rows, different values are estimated by the
-engine, and copies are looked for in the first LONG rows.
+Answers are small whatever the size of the table. Of tables beyond LONG rows, the engine estimates how many different
+numbers a column has, where they are no integers, and copies are looked for in the first LONG rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from dualq.logs.columns import is_fraction, odd_labels
 from dualq.logs.queries import flag, seconds
 
-LONG = 5_000_000  # rows
+LONG = 2_000_000  # rows
 EXAMPLES, SEEN = 4, 1000  # values that are shown, and rows in which they are looked for
 FIRST = 10_000  # rows in which counters are looked for
 LABELS = 2000  # labels of a column that are compared with each other
@@ -37,6 +37,7 @@ class Column:
     low: Any = None  # of numbers and dates
     high: Any = None
     examples: tuple[Any, ...] = ()
+    estimated: bool = False  # whether `different` is
 
     @property
     def is_number(self) -> bool:
@@ -67,7 +68,7 @@ def columns_of(table: Any) -> tuple[int, list[Column]]:
         x = table[name]
         asked[f"known{i}"] = x.count()
         if kind in PLAIN:
-            asked[f"different{i}"] = x.nunique() if rows <= LONG else x.approx_nunique()
+            asked[f"different{i}"] = x.approx_nunique() if _guessed(kind, rows) else x.nunique()
         if kind in RANGED:
             asked |= {f"low{i}": x.min(), f"high{i}": x.max()}
         if kind == "number":
@@ -79,9 +80,15 @@ def columns_of(table: Any) -> tuple[int, list[Column]]:
         seen = list(dict.fromkeys(x for x in first[name].to_pylist() if x is not None)) if kind in PLAIN else []
         kind = "integer" if kind == "number" and found[f"parts{i}"] == 0 else kind
         few = sorted(seen, key=str) if kind == "text" else sorted(seen)
-        facts = (found.get(f"different{i}", 0), rows - found[f"known{i}"], found.get(f"low{i}"), found.get(f"high{i}"))
-        made.append(Column(name, kind, *facts, tuple(few[:EXAMPLES])))
+        different = min(found.get(f"different{i}", 0), rows)
+        facts = (different, rows - found[f"known{i}"], found.get(f"low{i}"), found.get(f"high{i}"))
+        made.append(Column(name, kind, *facts, tuple(few[:EXAMPLES]), _guessed(kind, rows)))
     return rows, made
+
+
+def _guessed(kind: str, rows: int) -> bool:
+    """Whether different values are too many to be counted: of numbers with fractions, in a long table."""
+    return kind == "number" and rows > LONG
 
 
 PLAIN = ("integer", "number", "text", "yes/no", "date")

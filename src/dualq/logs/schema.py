@@ -24,7 +24,7 @@ from typing import Any
 from dualq.errors import LogError
 from dualq.plain import few, nearest
 
-ROW = "row"  # time="row"
+ROW = "row"  # time="row": the order of the rows; terminal="row": every row is a case of its own
 
 COMMON = {
     "state": ("state", "obs", "observation", "states", "observations", "s"),
@@ -61,7 +61,7 @@ class Schema:
     @property
     def columns(self) -> tuple[str, ...]:
         """Every column that is used, each once."""
-        single = (self.reward, None if self.time == ROW else self.time, self.terminal, self.truncated)
+        single = (self.reward, *(None if c == ROW else c for c in (self.time, self.terminal)), self.truncated)
         used = (*self.state, *self.action, *self.next_state, *self.episode, *(c for c in single if c), *self.costs)
         return tuple(dict.fromkeys(used))
 
@@ -91,7 +91,7 @@ def parts_of(
     guessed: dict[str, tuple[str, ...]] = {}
     for part in COMMON:
         wanted = given.get(part)
-        if part == "time" and wanted == ROW:
+        if part in ("time", "terminal") and wanted == ROW:
             found[part] = (ROW,)
         elif wanted is False:
             found[part] = ()
@@ -133,7 +133,7 @@ def _existing(name: str, part: str, wanted: tuple[str, ...], columns: Sequence[s
             if len(columns) == 1 and column in columns[0]:
                 raise LogError(_one_column(name, columns[0]))
             which = f"{part} is {column!r}, but there is no such column"
-            raise LogError(f"{name}: {which}{_no_names(columns) or near(column, columns)}")
+            raise LogError(f"{name}: {which}{no_names(columns) or near(column, columns)}")
     if len(set(wanted)) != len(wanted):
         raise LogError(f"{name}: {part} names a column twice: {', '.join(wanted)}")
     return wanted
@@ -158,7 +158,7 @@ def _one_column(name: str, column: str) -> str:
     return f"{wrong}: say what divides them with --delimiter (delimiter=...)"
 
 
-def _no_names(columns: Sequence[str]) -> str:
+def no_names(columns: Sequence[str]) -> str:
     """What to say where the names of the columns look like values: text files without a header."""
     numbers = [column for column in columns if re.fullmatch(r"[-+]?[0-9]+([.][0-9]+)?(_[0-9]+)?", column)]
     if 2 * len(numbers) < len(columns) or not numbers:
@@ -171,7 +171,7 @@ def _missing(name: str, part: str, columns: Sequence[str]) -> str:
     if len(columns) == 1 and any(mark in columns[0] for mark in ",;\t|: ~^"):
         return _one_column(name, columns[0])
     wrong = f"{name}: no column is called {part}"
-    return wrong + (_no_names(columns) or f". Name it with {option(part)} ({part}=...); the columns are {few(columns)}")
+    return wrong + (no_names(columns) or f". Name it with {option(part)} ({part}=...); the columns are {few(columns)}")
 
 
 def _kept(part: str, kept: Mapping[str, Any], columns: Sequence[str], taken: set[str]) -> tuple[str, ...]:
@@ -214,10 +214,11 @@ def _check(name: str, found: Mapping[str, tuple[str, ...]]) -> None:
             f"{name}: next_state has {len(following)} columns ({', '.join(following)}) and state has {len(state)} "
             f"({', '.join(state)}); give one for each, in the same order"
         )
-    if not following and not found["time"]:
+    if not following and not found["time"] and found["terminal"] != (ROW,):
         raise LogError(
             f"{name}: nothing says what followed a row; name the time with --time (time=...) or the next state with "
-            '--next-state (next_state=...); --time row (time="row") if the rows are in the order of time'
+            '--next-state (next_state=...); --time row (time="row") if the rows are in the order of time; '
+            '--terminal row (terminal="row") if every row is a case of its own'
         )
 
 
@@ -270,7 +271,7 @@ def checked_bins(
             least, *edges = quantiles(column, [i / wanted for i in range(wanted)])
             edges = sorted({edge for edge in edges if edge > least})  # at the least value there is nothing to cut
             if not edges:
-                most = f"{(wanted - 1) / wanted:.3g} of all rows or more have the value {least:.10g}"
+                most = f"{100 * (wanted - 1) / wanted:.3g}% of the rows or more have the value {least:.10g}"
                 raise LogError(
                     f"{name}: {column!r} cannot be cut into {wanted} bins of equal size: {most}; "
                     f'give edges, such as bins={{"{column}": [...]}} (--bins {column}=EDGE,EDGE)'

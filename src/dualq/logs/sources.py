@@ -143,7 +143,7 @@ def _open_path(path: str, told: Told) -> Source:
         raise LogError(f"{path}: there are files of several kinds ({', '.join(sorted(kinds))}); give one kind")
     for file in files:
         if os.path.getsize(file) == 0:
-            raise LogError(f"{file}: the file is empty; a log needs a row of column names and rows below it")
+            raise LogError(f"{file}: the file is empty; a log needs column names and rows below them")
     kind = kinds.pop()
     if told.columns and kind not in ("csv", "excel"):
         raise LogError(f"{path}: columns=... (--columns) is for CSV and Excel files without a header; this has names")
@@ -157,7 +157,7 @@ def _files(path: str) -> list[str]:
         found = sorted(str(f) for f in Path(path).rglob("*") if f.is_file() and not f.name.startswith((".", "_")))
         found = [file for file in found if _suffix(file) in READERS]
         if not found:
-            raise LogError(f"{path}: the folder holds no file of the kinds {', '.join(READERS)}")
+            raise LogError(f"{path}: the folder has no file that can be read ({', '.join(READERS)})")
         return found
     if os.path.exists(path):
         return [path]
@@ -165,7 +165,7 @@ def _files(path: str) -> list[str]:
     if found:
         return found
     if glob.has_magic(path):
-        raise LogError(f"{path}: no file has such a name")
+        raise LogError(f"{path}: no file matches")
     folder = os.path.dirname(path) or "."
     from dualq.plain import few, nearest
 
@@ -204,7 +204,7 @@ def _kind(file: str) -> str:
     if start.startswith((b"ARROW1", ARROW_STREAM)):
         return "arrow"
     known = ", ".join((*READERS, *DATABASES))
-    raise LogError(f"{file}: cannot tell what kind of file this is; known are {known}, .csv.gz")
+    raise LogError(f"{file}: cannot tell what kind of file this is; the name must end in {known} or .csv.gz")
 
 
 def _short(path: str) -> str:
@@ -299,7 +299,7 @@ def _csv(files: list[str], name: str, told: Told, text: frozenset[str] = frozens
                 remarks.append(f"{_short(file)}: the last line has no line break; the file may be cut off")
             heads.append(head_of(file, told.delimiter, told.columns))
     if len({head.mark for head in heads}) > 1:
-        raise LogError(f"{name}: the files have different delimiters; write them alike, or give delimiter=...")
+        raise LogError(f"{name}: the files use different delimiters; write them alike, or read them one by one")
     mark, decimal = heads[0].mark, "," if any(head.decimal_comma for head in heads) else "."
     if decimal == ",":
         remarks.append("numbers are read with decimal commas: 0,5 is a half")
@@ -350,7 +350,7 @@ def _json(files: list[str], name: str, told: Told) -> Source:
         check_gzip(file)
     rows = read()
     if list(rows.columns) == ["json"]:
-        raise LogError(f'{name}: the rows are no objects; a row must look like {{"state": 3, "action": "wait", ...}}')
+        raise LogError(f'{name}: the rows are not objects; a row must look like {{"state": 3, "action": "wait", ...}}')
     mixed = [column for column, kind in rows.schema().items() if kind.is_json()]
     if mixed:
         found = rows.get_backend().con.table(rows.get_name())
@@ -497,7 +497,9 @@ def _of_url(url: str, table: str | None) -> Source:
         read = con.table(_table_name(shown, table, con.list_tables()))
         return Source(read, f"{shown}::{read.get_name()}", lambda: _of_url(url, table))
     scheme = url.split("://")[0]
-    raise LogError(f"{scheme}://: URLs of this kind are not known; give postgres://..., or connect with Ibis yourself")
+    raise LogError(
+        f"{scheme}://: this kind of URL cannot be opened; give postgres://..., or connect with Ibis and give the table"
+    )
 
 
 def _table_name(name: str, table: str | None, known: Sequence[str]) -> str:
@@ -505,11 +507,14 @@ def _table_name(name: str, table: str | None, known: Sequence[str]) -> str:
         if len(known) == 1:
             return known[0]
         few = ", ".join(list(known)[:8])
-        raise LogError(f'{name}: which table is the log? Give "{name}::table" or table=..., one of {few or "none"}')
+        right = f'name it as "{name}::TABLE" or with --table (table=...)'
+        raise LogError(
+            f"{name}: which table is the log? The tables are {few}; {right}" if few else f"{name}: no tables"
+        )
     if table not in known:
         from dualq.logs.schema import near
 
-        raise LogError(f"{name}: no table {table!r}{near(table, known)}")
+        raise LogError(f"{name}: there is no table {table!r}{near(table, known)}")
     return table
 
 
@@ -671,7 +676,9 @@ def _of_minari(data: Any) -> Source:
     name = f"minari:{data.spec.dataset_id}"
     for kind, space in (("observation", data.spec.observation_space), ("action", data.spec.action_space)):
         if not isinstance(getattr(space, "n", None), int | np.integer) or getattr(space, "shape", ()) != ():
-            raise LogError(f"{name}: the {kind} space is {space}; it must be discrete, or give a table with bins")
+            raise LogError(
+                f"{name}: the {kind} space is {space}; it must be discrete; for numbers, give a table and bins"
+            )
     batches = []
     for episode in data.iterate_episodes():
         seen, count = np.asarray(episode.observations), len(episode.rewards)

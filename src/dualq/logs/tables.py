@@ -89,7 +89,8 @@ def read_log(
     state, action, next_state, episode   a column, or a list of columns
     reward, time, terminal, truncated    a column; time="row" where the order of the rows is the order of time.
                   Columns that are not given are looked for by common names (`guessed`); False: there is none
-                  terminal="last": every episode ended with its last row; truncated="last": recordings stopped there
+                  terminal="last": every episode ended with its last row; truncated="last": recordings stopped there;
+                  terminal="row": every row is a case of its own, and nothing follows it (discount 0)
     costs         columns whose average a policy may be told to keep below a limit
     bins          {column: number of quantile bins, a list of edges, or "auto"} for numbers in the state or the action;
                   "auto": for all numbers of the state. They are found in the earliest rows, and the others are counted
@@ -181,7 +182,7 @@ def _check_last(name: str, schema: Schema, last: str | None) -> None:
 
 def _understood(opened: Source, asked: Questions, given: Mapping[str, Any]) -> tuple[Source, Questions]:
     """What the clock and the ends of episodes say of how rows are linked, and which column flags the end."""
-    if asked.schema.time is None or (asked.schema.time == ROW and not asked.e):
+    if asked.schema.time is None or asked.schema.terminal == ROW or (asked.schema.time == ROW and not asked.e):
         return opened, asked
     with reading(opened.name):
         facts = episodes_of(asked)

@@ -69,7 +69,7 @@ def _text(name: str, start: bytes) -> str:
     except UnicodeDecodeError as error:
         line = start[: error.start].count(b"\n") + 1
         if sum(byte < 9 for byte in start) > len(start) // 100:  # NUL and its like are rare in text
-            raise LogError(f"{name}: this is no text; is it a file of another kind?") from None
+            raise LogError(f"{name}: this is not a text file; rename it if it is of another kind") from None
         byte = f"0x{start[error.start]:02x}"
         raise LogError(f"{name}: line {line} has the byte {byte}, which is not UTF-8; save it as UTF-8") from None
 
@@ -115,5 +115,5 @@ def _rejected(message: str) -> str:
         return message
     needed, there = map(int, found.groups())
     if there < needed:
-        return f"it has {there} of {needed} fields; the file may be cut off"
+        return f"it has {there} fields and not {needed}; the file may be cut off"
     return f"it has more than {needed} fields; what holds a delimiter must stand in quotes"

@@ -119,11 +119,11 @@ def _runs(kind: Any) -> bool:
 
 def _dead_ends(log: Any, trace: Trace, last: Array) -> bool:
     """Whether some last row leads to a state that no row leaves, or last rows lead elsewhere than others do."""
-    after = trace.s_next[last]
+    after, pairs = trace.s_next[last], trace.shape[0] * trace.shape[1]
     left = log.counts().visits.any(axis=1)
     if (after < 0).any() or not left[after].all():
         return True
-    return other_choices(trace, last, _others(trace), trace.pair, trace.s_next) <= LEVEL
+    return other_choices(last, _others(trace), np.where(trace.a >= 0, trace.pair, -1), trace.s_next, pairs) <= LEVEL
 
 
 def _named(log: Any, trace: Trace, last: Array) -> list[str]:
@@ -133,13 +133,13 @@ def _named(log: Any, trace: Trace, last: Array) -> list[str]:
     level = LEVEL / (len(found) + 2)
     named = [one.words("last rows", column) for column, one in found.items() if one.p_value <= level]
     nowhere = np.zeros(len(trace), np.int64)
-    p = other_choices(trace, last, others, nowhere, trace.s)
+    p = other_choices(last, others, nowhere, trace.s, 1)
     if p <= level:
         here, there = (np.bincount(trace.s[rows & (trace.s >= 0)], minlength=trace.shape[0]) for rows in (last, others))
         most = int((here / max(here.sum(), 1) - there / max(there.sum(), 1)).argmax())
         shares = f"{here[most] / here.sum():.0%} of last rows, {there[most] / max(there.sum(), 1):.0%} of the others"
         named.append(f"they stop in other states, such as {log.states.describe(most)}: {shares} ({p_value(p)})")
-    p = other_choices(trace, last, others, trace.s, trace.a)
+    p = other_choices(last, others, trace.s, trace.a, trace.shape[0])
     if p <= level:
         named.append(f"last rows have other actions in the same states ({p_value(p)})")
     return named

@@ -36,7 +36,9 @@ def gaps(trace: Trace, level: float) -> Finding | None:
     time, column = trace.names.get("time", "time"), trace.names.get("reward", "reward")
     earned = difference_in(trace, before, others, trace.r)
     quarter = np.searchsorted(np.quantile(trace.t[others], QUARTERS), trace.t)
-    acted = other_choices(trace, before, others, np.where(trace.s >= 0, trace.s * 4 + quarter, -1), trace.a)
+    acted = other_choices(
+        before, others, np.where(trace.s >= 0, trace.s * 4 + quarter, -1), trace.a, 4 * trace.shape[0]
+    )
     p = min(1.0, 2.0 * min(earned.p_value, acted))
     whose = f"rows before gaps in {time}"
     if p > level:

@@ -69,10 +69,9 @@ def _tests(trace: Trace, used: Array) -> dict[str, Callable[[Array], Outcome]]:
 def _since(trace: Trace, cut: float, part: float) -> str:
     if trace.restarts:
         return f"in the last {part:.0%} of the episodes"
-    name = trace.names.get("time", "row")
     if trace.dates:
         return f"since {datetime.datetime.fromtimestamp(cut, datetime.UTC):%Y-%m-%d}"
-    return f"since {'time' if name in ('None', '') else name} {cut:.10g}"
+    return f"since {trace.names.get('time', 'time')} {cut:.10g}"
 
 
 def _advice(trace: Trace) -> str:

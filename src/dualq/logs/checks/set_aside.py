@@ -49,5 +49,5 @@ def set_aside(trace: Trace, level: float) -> Finding | None:
     elif tested:
         words = f"no sign that the rows set aside differ from the others ({p_value(p)})"
     else:
-        words = "too few rows set aside to compare them with the others"
+        words = "too few rows were set aside to compare them with the others"
     return Finding("set aside", found, p, tested, None, words)
