@@ -154,7 +154,7 @@ def test_only_what_can_be_assumed_is():
 
 def test_rows_set_aside_by_their_action_contradict_and_cannot_be_assumed_away(tmp_path):
     frame = missing(0.0)
-    lost = (frame["action"] == 1) & (np.random.default_rng(1).random(len(frame)) < 0.2)
+    lost = (frame["action"] == 1) & (np.random.default_rng(22).random(len(frame)) < 0.2)
     frame.loc[lost, "reward"] = np.nan
     log = dualq.read_log(frame, time="t", skip_bad=True, reward_range=(0, 1), quarantine=tmp_path / "bad.csv")
     fit = dualq.learn(log, assume="set aside")
