@@ -109,8 +109,8 @@ def test_costs_are_shown_where_nothing_is_limited():
 
 
 def test_a_cost_with_a_limit_is_not_shown_twice(many):
-    assert "What a step costs" in report_html(learned(6_000, 3, None))
-    assert "What a step costs" not in report_html(many)
+    assert "What a step is expected to cost" in report_html(learned(6_000, 3, None))
+    assert "What a step is expected to cost" not in report_html(many)
     assert many.costs["broken"]["recommended"].value == pytest.approx(many.limits[0].estimate)
     # A cost that is the same in every row is shown too: it says nothing of a limit, but there is one.
     s, a, r, s_next, _ = rows(300, 5)
@@ -677,8 +677,8 @@ def test_an_estimate_within_a_limit_says_by_how_much(many):
     (kept,) = many.limits
     one = {"basis": "estimated", "kept": False, "bound": 0.3, "error": 0.02}
     for estimate, words in (
-        (0.254, "as expected, by 2.3 standard errors; not guaranteed"),
-        (0.2999, "as expected, by next to nothing; not guaranteed"),
+        (0.254, "expected, by 2.3 standard errors, but not guaranteed"),
+        (0.2999, "expected, by next to nothing, but not guaranteed"),
     ):
         fit = dataclasses.replace(many, limits=(dataclasses.replace(kept, estimate=estimate, **one),))
         (row,) = limit_table(fit)[1]

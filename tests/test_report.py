@@ -52,7 +52,7 @@ class Words(HTMLParser):
 def test_the_page_says_why_floor_and_ceiling_are_apart_and_what_to_log(fit):
     promise = fit.certificate
     for text in (Words(report_html(fit)).text, printed(fit)):
-        assert f"These are {number(promise.regret)} apart" in text
+        assert f"earns at most {number(promise.regret)} more than the least that the new policy earns: " in text
         assert promise.regret == pytest.approx(sum(promise.causes.values()))
         unseen = number(promise.causes["unsupported pairs"])
         assert f"{unseen} because some actions were never tried in their state" in text
@@ -170,8 +170,9 @@ def swapped(late):
 
 def test_nothing_is_guaranteed_where_the_log_speaks_against_what_a_guarantee_rests_on():
     drifted, steady = (dualq.learn(swapped(late), discount=0.9) for late in (2400, 4000))
-    assert (drifted.contradicted, steady.contradicted) == (("dynamics",), ())  # a false alarm has 2%; seeds are fixed
-    assert drifted.summary()["contradicted"] == ["dynamics"]
+    assert "dynamics" in drifted.contradicted
+    assert steady.contradicted == ()  # a false alarm has a few percent; seeds are fixed
+    assert drifted.summary()["contradicted"] == list(drifted.contradicted)
     # In the system as it is now the policy is worth less than the floor: the numbers hold of a system without change.
     P = np.array([[[0.9, 0.1], [0.1, 0.9]]] * 2)
     now = float(drifted.start @ drifted.policy.value(dualq.MDP(P, np.array([[0.0] * 2, [1.0] * 2]), discount=0.9)))
@@ -274,9 +275,9 @@ def test_a_state_that_misses_something_is_no_ground_for_a_promise():
         s.append(1 - s[-2] if rng.random() < 0.7 else int(rng.integers(2)))
     s = np.array(s)
     fit = dualq.learn(dualq.Log(s[:-1], np.zeros(799, int), s[:-1].astype(float), s[1:], 2, 1), discount=0.5)
-    assert fit.contradicted == ("memory",)
-    assert "The log shows that the state misses something" in printed(fit)
-    assert "Nothing is guaranteed: the state misses something." in printed(fit)
+    assert "memory" in fit.contradicted
+    assert re.search(r"Do not use\. The log shows that .*the state misses something, so the numbers", printed(fit))
+    assert re.search(r"Nothing is guaranteed: .*the state misses something\.", printed(fit))
 
 
 def test_lines_of_nothing_are_not_shown():

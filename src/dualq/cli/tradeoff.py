@@ -63,8 +63,8 @@ def frontier(
     page.print(shown)
     own = curve.chosen
     page.print(
-        f"\nThe new policy earns {_short(own['value'])} ± {own['error']:.1g} and costs {own['cost']:.3g} ± "
-        f"{own['cost_error']:.1g}, as expected."
+        f"\nThe new policy is expected to earn {_short(own['value'])} ± {own['error']:.1g} and to cost "
+        f"{own['cost']:.3g} ± {own['cost_error']:.1g}."
     )
     each = "decision" if one_shot(fit) else "step"
     blocks = "all rows together" if curve.blocks == 1 else f"the log in {curve.blocks} parts"

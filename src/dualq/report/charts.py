@@ -139,7 +139,8 @@ def curve(
         there = [(x(row["limit"]), y(row[high])) for row in rows]
         return f'<polygon class="{name}" points="{_points([*there, *_back(rows, x, y, low)])}" {style}/>'
 
-    parts = [_line(left, right, y(t), y(t), "grid", PALE) for t in y_ticks]
+    parts = ['<rect class="paper" width="100%" height="100%" fill="white"/>']
+    parts += [_line(left, right, y(t), y(t), "grid", PALE) for t in y_ticks]
     if band:
         parts.append(area("low", "high", "pale", f'fill="{SURE}" fill-opacity="0.15"'))
     parts.append(area("below", "above", "halo", f'fill="{ACCENT}" fill-opacity="0.25"'))

@@ -241,7 +241,7 @@ def _curve(fit: Any, kept: Any) -> str:
     band = fit.certificate is not None and fit.certificate.informative and not doubtful(fit)
     behind = " The pale band: bounds on what is earned." if band else ""
     caption = (
-        f"What a limit on {kept.name} costs: the most that can be earned for every limit, as expected, with one "
+        f"What a limit on {kept.name} costs: what the best policy for every limit is expected to earn, with one "
         "standard error on both sides. The dashed line is the limit you asked for, the diamond is the new policy "
         f"({kept.name} {kept.estimate:.3g}).{behind}"
     )

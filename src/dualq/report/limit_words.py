@@ -8,8 +8,8 @@ from typing import Any
 from dualq.report.words import about, guarantee, listed, number, one_shot, pair, percent, small
 
 NOT_ASKED = "no certificate was asked for"  # a reason that says nothing against the log
-COSTS = "What a step costs on average, as expected. To keep a cost within bounds, use --limit."
-COSTS_ONCE = "What a decision costs on average, as expected. To keep a cost within bounds, use --limit."
+COSTS = "What a step is expected to cost on average. To keep a cost within bounds, use --limit."
+COSTS_ONCE = "What a decision is expected to cost on average. To keep a cost within bounds, use --limit."
 
 
 def cost_words(fit: Any) -> str:
@@ -41,21 +41,21 @@ KEPT = {
     "exact": "yes: it holds in every state by itself",
     "model": "in the model of the log; not guaranteed",
     "frequencies": "in the log's own averages; not guaranteed",
-    "missed": "no, not even as expected",
+    "missed": "no, it is not even expected",
 }
 
 
 def kept_words(fit: Any, kept: Any) -> str:
     """Whether a limit is kept, in a few words."""
     if kept.basis == "proven":
-        return "as expected; not guaranteed" if doubtful(fit) else "guaranteed, as said above"
+        return "expected, not guaranteed" if doubtful(fit) else "guaranteed, as said above"
     if kept.basis != "estimated":
         return KEPT[kept.basis]
     if not kept.error:
-        return "as expected; not guaranteed"
+        return "expected, not guaranteed"
     apart = abs(kept.bound - kept.estimate) / kept.error
     by = f"by {apart:.2g} standard errors" if apart >= 0.1 else "by next to nothing"
-    return f"as expected, {by}; not guaranteed"
+    return f"expected, {by}, but not guaranteed"
 
 
 def limit_table(fit: Any) -> tuple[list[str], list[list[str]]]:

@@ -39,6 +39,7 @@ ul.tree ul { list-style: none; border-left: 1px solid var(--line); padding-left:
 figure { margin: 1rem 0; }
 figcaption { color: var(--muted); font-size: .9rem; }
 svg.chart { display: block; max-width: 100%; overflow: visible; }
+svg.chart rect.paper { fill: none; }
 svg.chart text.ink, svg.chart polygon.ink { fill: var(--ink); }
 svg.chart text.muted { fill: var(--muted); }
 svg.chart line.ink { stroke: var(--ink); }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dualq.report.limit_words import bounds_words, cost_table, cost_words, guarantees, limit_table, limit_words
 from dualq.report.words import (
     CHANGES,
+    CHANGES_EXPLAINED,
     RESTS,
     assumptions,
     ceilings,
@@ -51,6 +52,8 @@ def print_fit(fit: Any, console: Console) -> None:
         page.gap()
         names = fit.counts.states.names
         page.table([*names, *CHANGES], [[*map(str, row["state"].values()), *change_cells(row)] for row in rows])
+        page.gap()
+        page.line(CHANGES_EXPLAINED, "dim")
 
     page.heading("Why")
     page.table(*worth_table(fit))

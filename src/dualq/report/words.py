@@ -146,7 +146,7 @@ def brief(fit: Any) -> str:
     first = f"Fit: {fit.verdict}. Expected {estimate(fit.expected)}{per(fit)}, so far {estimate(fit.logged)}."
     promise = fit.certificate
     if not fit.promised:
-        return f"{first}\n  Nothing is guaranteed: {listed(fit.withheld)}."
+        return f"{first}\n  Nothing is guaranteed: {listed(_distinct(fit.withheld))}."
     if not promise.informative:
         return f"{first}\n  Nothing useful is guaranteed yet: too few rows."
     sure = percent(fit.confidence)
@@ -259,12 +259,13 @@ def changed(fit: Any, shown: int) -> str:
 
 
 def _in_some(states: int, shown: int, words: str) -> str:
-    return "" if not states else f" The gain {words}." if shown == 1 else f" In {states} of these {shown} it {words}."
+    where = "In all of these" if states == shown else f"In {states} of these {shown}"
+    return "" if not states else f" The gain {words}." if shown == 1 else f" {where} it {words}."
 
 
 def changes_heading(fit: Any) -> str:
-    """Not a call to action where the policy is not to be used."""
-    return "What the new policy would change" if fit.verdict == "do not use" else "What to do"
+    """Not a call to action where the policy is not to be used, or nobody can tell."""
+    return "What to do" if fit.verdict in ("better", "no worse") else "What the new policy would change"
 
 
 CHANGES = ("do", "so far", "changed", "how often", "gain", "worth", "rows")  # the columns, after those of the state
@@ -319,7 +320,7 @@ def earned(fit: Any) -> str:
             f"All amounts are average rewards of one decision{over}. ± is one standard error: estimates may be wrong."
         )
     return (
-        f"All amounts are rewards added up over time, starting {START[fit.settings['start']]}; with each step later a "
+        f"All amounts are rewards added up over time, starting {START[fit.settings['start']]}; each step later, a "
         f"reward counts {fit.settings['discount']:g} times as much. ± is one standard error: estimates may be wrong."
     )
 
@@ -333,7 +334,8 @@ def really_earned(fit: Any) -> list[str]:
         return ["There are too few episodes to compare what they really earned with the model."]
     if check.found:
         return [sentence(check.words)]
-    return [f"What the log's episodes really earned agrees with the model ({p_value(check.p_value)})."]
+    what = "the estimate for what was done so far" if fit.settings["start"] == "episodes" else "the model of the log"
+    return [f"What the log's episodes really earned agrees with {what} ({p_value(check.p_value)})."]
 
 
 # ---- details
@@ -369,9 +371,7 @@ def _apart(promise: Any) -> list[str]:
         for cause, part in sorted(promise.causes.items(), key=lambda item: -item[1])
         if part > 0.005 * promise.regret
     ]
-    apart = (
-        f"These are {number(promise.regret)} apart, the least that the new policy earns and the most that any can earn"
-    )
+    apart = f"Any policy earns at most {number(promise.regret)} more than the least that the new policy earns"
     return [f"{apart}: {listed(parts)}."] if parts else []
 
 
