@@ -35,7 +35,7 @@ def garnet(S, A, rng):
 def test_the_expected_value_lies_within_its_errors():
     """200 states, 5 actions, ten rows a pair. In 20 logs the policy's true value is within 1.96 errors of what is
     expected in at least 16: with a chance of .95 fewer would be seen once in 400. Where the gain found in half of the
-    rows was extrapolated as if nothing had been pooled, and asked about with the V of the half that chose, it was .4."""
+    rows was extrapolated as if nothing had been pooled, and asked about with the chooser's V, it was .4."""
     rng, held = np.random.default_rng(1), 0
     P, R = garnet(200, 5, rng)
     mdp, start = MDP(P, R, 0.9), np.full(200, 0.005)
@@ -48,7 +48,7 @@ def test_the_expected_value_lies_within_its_errors():
 
 
 def test_what_is_kept_is_what_was_found():
-    # Found to the last digit: all of it. Half found, and sure: between one half and 2/3, what it would be with all rows.
+    # Found to the last digit: all of it. Half found, and sure: between one half and 2/3, as with all rows.
     assert kept_of([(3.0, 3.0, 0.0)]).value == pytest.approx(1.0, abs=1e-3)
     half = kept_of([(1.0, 2.0, 1e-9)])
     assert half.value == pytest.approx((1 / 2 + 2 / 3) / 2, abs=1e-3)

@@ -12,8 +12,9 @@ Estimate  on the plug-in model: frequencies P^ and mean costs c^, nothing pooled
           which, and adds to the sum
               (chance to end there, discounted)^2 (mean over the log's rows of (W(s) - W there)^2)
 Variance  A rare cost was not seen in most pairs; their own squares would say that it cannot happen there. A variance v
-          of what differs by at most `range` takes about range^2 / v rows to show, one at least. By so many rows a pair's variance
-          leans on its state's, and that on the log's: next to nothing where costs are frequent or rows many.
+          of what differs by at most `range` takes about range^2 / v rows to show, one at least. By so many rows a
+          pair's variance leans on its state's, and that on the log's: next to nothing where costs are frequent or rows
+          many.
           The start is taken as given.
 Luck      A policy that was chosen for what this log says of it looks cheaper, or dearer, than it is: on ICU-Sepsis at
           20,000 rows one of .0208 was put at .0112 +- .0004, where the log's behaviour has .0218. So of the difference
