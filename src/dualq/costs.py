@@ -12,8 +12,9 @@ Estimate  on the plug-in model: frequencies P^ and mean costs c^, nothing pooled
           which, and adds to the sum
               (chance to end there, discounted)^2 (mean over the log's rows of (W(s) - W there)^2)
 Variance  A rare cost was not seen in most pairs; their own squares would say that it cannot happen there. A variance v
-          of what differs by at most `range` takes about range^2 / v rows to show. By so many rows a pair's variance
-          leans on its state's, and that on the log's: next to nothing where costs are frequent or rows many.
+          of what differs by at most `range` takes about range^2 / v rows to show, one at least. By so many rows a
+          pair's variance leans on its state's, and that on the log's: next to nothing where costs are frequent or rows
+          many.
           The start is taken as given.
 Luck      A policy that was chosen for what this log says of it looks cheaper, or dearer, than it is: on ICU-Sepsis at
           20,000 rows one of .0208 was put at .0112 +- .0004, where the log's behaviour has .0218. So of the difference
@@ -57,6 +58,7 @@ import numpy as np
 
 from dualq.algorithms.luck import HOW_LUCKY, halves, kept_of
 from dualq.algorithms.pessimism import Careful, Estimate, careful_model
+from dualq.algorithms.pooling import ROUNDING
 from dualq.certificate import FACTORS, FIRST_ROWS, Wanted
 from dualq.exact import solve
 from dualq.limits import AnyLimit, Limit
@@ -266,7 +268,7 @@ class Estimates:
         y, n = means + future, counts.visits
         mean = counts.per_pair(counts.n * y) / np.maximum(n, 1)
         squares = counts.per_pair(within + counts.n * (y - mean[counts.s, counts.a]) ** 2)
-        return mean, np.where(n > 0, _variance(squares, n, self._range(asked, W)), 0.0)
+        return mean, np.where(n > 0, _variance(mean, squares, n, self._range(asked, W)), 0.0)
 
     def _range(self, asked: Asked, W: Array) -> float:
         """How far y can differ in a pair: as the cost can, or where that is known, as what comes after."""
@@ -276,15 +278,18 @@ class Estimates:
         return asked.scale * (high - low)
 
 
-def _variance(squares: Array, n: Array, far: float) -> Array:
+def _variance(mean: Array, squares: Array, n: Array, far: float) -> Array:
     """(S, A) within pairs, from squares about their means; thin pairs lean on their state, and that on the log."""
     within, freedom = squares.sum(axis=1), n.sum(axis=1) - (n > 0).sum(axis=1)
-    everywhere = within.sum() / max(freedom.sum(), 1)
-    if everywhere <= 0.0:
-        return np.zeros(n.shape)
-    rows = far**2 / everywhere
+    if freedom.any():
+        everywhere = within.sum() / freedom.sum()
+    else:  # no pair was seen twice: all rows together
+        everywhere = (n * (mean - (n * mean).sum() / n.sum()) ** 2).sum() / max(n.sum() - 1, 1)
+    if everywhere <= (ROUNDING * far) ** 2:
+        return squares / np.maximum(n, 1)
+    rows = max(far**2 / everywhere, 1.0)
     state = ((within + rows * everywhere) / (freedom + rows))[:, None]
-    rows = far**2 / state
+    rows = np.maximum(far**2 / state, 1.0)
     return (squares + rows * state) / (np.maximum(n - 1, 0) + rows)
 
 
