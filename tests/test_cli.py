@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,7 @@ import dualq
 from dualq import cli, shipped
 from dualq.cli import shared
 from dualq.models import read_model, write_model
+from dualq.report.words import guarantee, verdict
 from dualq.solution import load_solution
 
 MACHINE = """state,action,next_state,probability,reward
@@ -198,7 +200,7 @@ def test_learn_explain_and_act_on_a_log_of_ones_own(tmp_path, capsys):
     assert cli.run(["learn", str(path), *columns, "--out", str(run)]) == 0
     said = capsys.readouterr().out
     assert "sides.csv" in said
-    assert "dropped: 1 row without a successor" in said
+    assert "1 row left out, because the log does not show what came next" in said
     assert cli.run(["act", str(run), "--state", '{"side": "right"}']) == 0
     assert json.loads(capsys.readouterr().out) == "go"
     assert cli.run(["act", str(run), "--state", "left"]) == 0
@@ -218,7 +220,7 @@ def test_learn_explain_and_act_on_a_log_of_ones_own(tmp_path, capsys):
     [
         (["learn", "{path}", "--state", "sid"], "did you mean 'side'?"),
         (["learn", "{path}", *SIDE_COLUMNS[:-2]], 'time="row"'),
-        (["learn", "{path}", *SIDE_COLUMNS, "--bins", "when"], "must be COLUMN=N"),
+        (["learn", "{path}", *SIDE_COLUMNS, "--bins", "when"], "write COLUMN=8 for 8 bins"),
         (["learn", "{path}", *SIDE_COLUMNS, "--discount", "1"], "discount"),
         (["learn", "{path}", *SIDE_COLUMNS, "--certificate", "magic"], "magic"),
         (["learn", "{path}", *SIDE_COLUMNS, "--start", "here"], "start is 'here'"),
@@ -271,9 +273,20 @@ def test_the_examples_of_the_readme_are_right(capsys, tmp_path, monkeypatch):
     text = (Path(__file__).parent.parent / "README.md").read_text()
     blocks = [part.split("```")[0] for part in text.split("```python\n")[1:]]
     scope = {}
-    shutil.copy(shipped.path(), tmp_path / "orders.parquet")
+    (tmp_path / "src" / "dualq" / "data").mkdir(parents=True)  # where a fresh clone has it
+    shutil.copy(shipped.path(), tmp_path / "src" / "dualq" / "data" / "orders.parquet")
     monkeypatch.chdir(tmp_path)
+    commands = text.split("## A log of your own")[1].split("```")[1].replace("\\\n", " ")
+    for line in commands.strip().splitlines():
+        words = shlex.split(line, comments=True)
+        assert words[:3] == ["uv", "run", "dualq"]
+        assert cli.run(words[3:]) == 0, line
+    assert {path.name for path in (tmp_path / "run").iterdir()} >= {"report.html", "policy.csv"}
+    assert (tmp_path / "curve.svg").exists()
     exec(blocks[0], scope)
+    assert verdict(scope["fit"]) in " ".join(text.split())  # the page that the README shows is the page
+    (guaranteed,) = guarantee(scope["fit"])
+    assert guaranteed in " ".join(text.replace("\n> ", " ").split())
     assert (tmp_path / "report.html").stat().st_size > 10_000
     capsys.readouterr()
 
@@ -286,6 +299,35 @@ def test_the_examples_of_the_readme_are_right(capsys, tmp_path, monkeypatch):
     exec(blocks[2], scope)
     np.testing.assert_array_equal(scope["run"].solution.primal_policy.matrix, np.eye(2))  # as the paper prints it
     assert scope["run"].history.column("q_error").to_pylist()[-1] < 1.0
+
+
+def test_a_page_in_a_file_is_not_cut(tmp_path):
+    """Piped, without a terminal: labels of 150 letters are whole, and no line is cut."""
+    long = "x" * 150
+    rows = [f"{'ab'[k % 2]}{long},{'cd'[(k // 2) % 2]}{long},{k % 3},{k}" for k in range(200)]
+    (tmp_path / "log.csv").write_text("\n".join(["state,action,reward,time", *rows, ""]))
+    quiet = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    done = subprocess.run(
+        [*DUALQ, "learn", "log.csv", "--out", "run"],
+        cwd=tmp_path,
+        env=quiet,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = done.stdout.splitlines()
+    assert not [line for line in lines if "…" in line or line != line.rstrip()]
+    for label in ("a", "b", "c", "d"):
+        assert any(label + long in line.split() for line in lines), label
+    said = subprocess.run(
+        [*DUALQ, "explain", "run", "--state", f"a{long}"],
+        cwd=tmp_path,
+        env=quiet,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert any("c" + long in line.split() for line in said.stdout.splitlines())
 
 
 def test_the_readme_tells_the_truth_about_the_shipped_log():
@@ -441,6 +483,7 @@ def test_help_names_every_command_and_no_arguments_mean_help(capsys):
         "explain",
         "frontier",
         "learn",
+        "look",
         "reproduce",
         "simulate",
         "solve",

@@ -77,3 +77,31 @@ def test_what_is_missing_is_named(frame):
         model.predict(frame[["stock"]])
     with pytest.raises(LogError, match=r"no stock and season \(99, 'winter'\)"):
         model.predict(pd.DataFrame({"stock": [99], "season": ["winter"]}))
+
+
+def test_classes_are_the_actions_in_the_order_of_probabilities(frame):
+    model = learner().fit(frame)
+    assert model.classes_.tolist() == sorted(frame["action"].unique())
+    states = frame[["stock", "season"]].head(200)
+    np.testing.assert_array_equal(model.predict(states), model.classes_[model.predict_proba(states).argmax(axis=1)])
+
+
+def test_the_score_is_the_policys_value_by_the_rows_of_another_log(frame):
+    # The truth is known: the same policy, evaluated in the model that drew both logs, from the other log's states.
+    shop = problems.inventory(capacity=6, lot=3, discount=0.9)
+    other = shop.record(40_000, seed=1)
+    model = learner(start="log").fit(frame)
+    score = model.score(other.table().to_pandas())
+    matrix = np.zeros(shop.mdp.rewards.shape)
+    learned = model.fit_.policy
+    for s, label in enumerate(shop.mdp.states):
+        for a, action in enumerate(shop.mdp.actions):
+            if label in learned.states and action in learned.actions:
+                matrix[s, a] = learned.matrix[learned.states.index(label), learned.actions.index(action)]
+        matrix[s] = matrix[s] if matrix[s].any() else shop.behaviour.matrix[s]
+    truth = dualq.Policy(matrix / matrix.sum(axis=1, keepdims=True)).value(shop.mdp)
+    visits = np.bincount(other.state, minlength=truth.size) / len(other)
+    # a row pays 20 or so either way and 40,000 of them count: the error of the score is about 1; false alarms < 1e-4
+    assert score == pytest.approx(visits @ truth, abs=4.0)
+    logged = dualq.Policy(shop.behaviour.matrix).value(shop.mdp)
+    assert score > visits @ logged + 4.0

@@ -22,8 +22,9 @@ from dualq.errors import InfeasibleError, LogError, ModelError
 from dualq.logs.blocks import counts_in_blocks
 from dualq.margins import Search, asked_for
 from dualq.report.html import report_html
+from dualq.report.limit_words import _step, bounds_words, guarantees, limit_table, limit_words
 from dualq.report.terminal import print_fit
-from dualq.report.words import _step, limit_assumptions, limit_table, limit_words, number, promises, recommended
+from dualq.report.words import number, recommended, small, verdict
 
 # Three machines run slowly (action 0) or fast (1). Fast pays more and breaks parts more often.
 RNG = np.random.default_rng(12)
@@ -104,10 +105,11 @@ def test_costs_are_shown_where_nothing_is_limited():
     print_fit(fit, Console(file=stream, width=200))
     for page in (stream.getvalue(), report_html(fit)):
         for found in fit.costs["broken"].values():
-            assert f"{found.value:.3g} ± {found.error:.2g}" in page
+            assert f"{found.value:.3g} ± {small(found.error)}" in page
 
 
 def test_a_cost_with_a_limit_is_not_shown_twice(many):
+    assert "What a step costs" in report_html(learned(6_000, 3, None))
     assert "What a step costs" not in report_html(many)
     assert many.costs["broken"]["recommended"].value == pytest.approx(many.limits[0].estimate)
     # A cost that is the same in every row is shown too: it says nothing of a limit, but there is one.
@@ -369,7 +371,7 @@ def test_what_is_not_promised_is_said_and_estimated(few):
     assert kept.rows_needed > 300
     assert few.limits_wanted
     assert all(pair.rows > 0 and pair.raises > 0.0 for pair in few.limits_wanted)
-    assert "not promised" in few.reason
+    assert "not guaranteed" in few.reason
     # The number of rows is about right: four times as many suffice, and a sixteenth does not.
     assert learned(4 * kept.rows_needed, 11, {"broken": 0.3}).limits_kept
     assert not learned(kept.rows_needed // 16, 11, {"broken": 0.3}).limits_kept
@@ -381,7 +383,7 @@ def test_a_ceiling_that_comes_half_of_the_way_is_worth_having():
     (kept,) = fit.limits
     assert not fit.limits_kept
     assert 0.15 < kept.high < 0.575
-    assert "lowest ceiling" in fit.reason
+    assert "lowest bounds" in fit.reason
     search = Search(Estimates(fit.counts, fit.careful, fit.start), fit.asked, fit.blocks, 0.05)
     ceilings = [
         search.end(fit.asked[0], dualq.Policy(np.eye(2)[list(choice)]))
@@ -451,7 +453,7 @@ def test_totals_and_distances_by_name(tmp_path):
 def test_a_limit_that_binds_nothing_is_promised_without_a_margin_too():
     fit = learned(60_000, 1, {"broken": 0.9}, margin="none")
     assert fit.limits_kept
-    assert "all the same" in fit.reason
+    assert "within the limits anyway" in fit.reason
     assert fit.limits[0].price == 0.0
     np.testing.assert_allclose(fit.policy.matrix, learned(60_000, 1, None).policy.matrix, atol=1e-6)
 
@@ -612,12 +614,12 @@ def test_the_command_line_learns_with_limits_and_draws_the_trade_off(table, tmp_
     code, out, _ = run(capsys, *words, "--margin", "none")
     assert code == 0
     shown = " ".join(out.split())
-    assert "kept on the log's frequencies, not proven" in shown
-    assert "one point less (0.01) costs" in shown
-    assert "rows like these would let some policy promise" not in shown  # asked of the certified margin only
+    assert "in the log's own averages; not guaranteed" in shown
+    assert "broken: 0.01 less would cost about" in shown
+    assert "would be needed to guarantee it" not in shown  # asked of the certified margin only
     page = (tmp_path / "run" / "report.html").read_text()
     assert "broken &lt;= 0.3" in page
-    assert "Not every limit is promised" in page
+    assert "Not every limit is guaranteed" in page
     assert "What a limit on broken costs" in page
 
     code, out, _ = run(capsys, "frontier", tmp_path / "run", "--limit", "broken", "--points", "5", "--json")
@@ -634,7 +636,7 @@ def test_the_command_line_learns_with_limits_and_draws_the_trade_off(table, tmp_
         assert code == 0
         assert str(file) in out.replace("\n", "")
     assert (tmp_path / "curve.svg").read_text().startswith("<svg")
-    assert ">recommended<" in (tmp_path / "curve.svg").read_text()
+    assert ">new policy<" in (tmp_path / "curve.svg").read_text()
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     with open(tmp_path / "curve.csv") as file:
         assert [float(row["limit"]) for row in csv.DictReader(file)] == sorted(
@@ -675,12 +677,13 @@ def test_an_estimate_within_a_limit_says_by_how_much(many):
     (kept,) = many.limits
     one = {"basis": "estimated", "kept": False, "bound": 0.3, "error": 0.02}
     for estimate, words in (
-        (0.254, "the estimate is within the limit, by 2.3 of its standard errors"),
-        (0.2999, "the estimate is within the limit, by next to nothing"),
+        (0.254, "as expected, by 2.3 standard errors; not guaranteed"),
+        (0.2999, "as expected, by next to nothing; not guaranteed"),
     ):
         fit = dataclasses.replace(many, limits=(dataclasses.replace(kept, estimate=estimate, **one),))
         (row,) = limit_table(fit)[1]
-        assert row[3] == f"not proven; {words}"
+        assert row[3] == words
+        assert f"Not guaranteed: that broken is at most 0.3. Expected is {estimate:.3g} ± 0.02." in guarantees(fit)
 
 
 def test_the_page_says_how_far_the_greedy_policy_breaks_a_limit(many):
@@ -690,8 +693,11 @@ def test_the_page_says_how_far_the_greedy_policy_breaks_a_limit(many):
     part = many._estimates.kept(many.asked[0]).value
     assert kept.greedy == pytest.approx(kept.logged + part * (greedy - kept.logged), abs=1e-9)
     assert kept.free > 0.3
-    assert f"{kept.greedy:.3g}" in words
-    assert "promised" in report_html(many)
+    assert kept.greedy < 0.3
+    assert "argmax Q" not in words
+    mixing = dataclasses.replace(many, limits=(dataclasses.replace(kept, greedy=0.375),))
+    assert "(argmax Q), without ever mixing two, would break it by 0.075, at 0.375." in " ".join(limit_words(mixing))
+    assert "its broken is at most 0.3" in report_html(many)
     assert "Not every limit" not in report_html(many)
 
 
@@ -713,8 +719,8 @@ def test_values_under_limits_are_those_of_keeping_to_the_policy(many):
 def test_a_price_is_said_to_be_a_rate_and_steps_are_small(many):
     (kept,) = many.limits
     cost = 0.01 * kept.price
-    said = f"at the recommended policy, one point less (0.01) costs about {cost:.3g} of reward a step, "
-    assert said + f"{5.0 * cost:.3g} of the value from the start, at this rate." in " ".join(limit_words(many))
+    said = f"broken: 0.01 less would cost about {cost:.3g} of reward per step, or "
+    assert said + f"{5.0 * cost:.3g} of what the new policy earns, at the present rate." in " ".join(limit_words(many))
     for bound, step in ((0.3, 0.01), (0.1, 0.01), (0.09, 0.001), (0.02, 0.001), (1.0, 0.01), (30.0, 1.0), (0.0, 0.01)):
         assert _step(bound) == pytest.approx(step)
 
@@ -724,8 +730,8 @@ def test_what_more_rows_would_help_is_named_with_its_columns(few):
     pair = few.limits_wanted[0]
     assert f"state {pair.state}, action {pair.action} ({pair.visits:,} rows so far)" in words
     needed = few.limits[0].rows_needed
-    assert f"about {float(f'{needed:.1e}'):,.0f} rows like these" in words
-    assert "of the 5% that leaves open, half is spent on the bounds of the value" in limit_assumptions(few)
+    assert f"About {float(f'{needed:.1e}'):,.0f} rows like these would be needed to guarantee it." in words
+    assert "of what is earned hold together: half of the 5% is spent on each" in bounds_words(few)
 
 
 def test_a_policy_that_earns_less_for_its_limits_is_said_to():
@@ -733,10 +739,10 @@ def test_a_policy_that_earns_less_for_its_limits_is_said_to():
     gain = fit.expected.value - fit.logged.value
     error = np.hypot(fit.expected.error, fit.logged.error)
     assert gain < -error
-    words = " ".join(promises(fit))
-    assert f"less than what was logged, by {number(-gain)} (standard error {number(error)}): that is the price" in words
-    assert "within its error" not in words
-    assert "price of the limits" not in " ".join(promises(dataclasses.replace(fit, limits=())))
+    assert gain < -2.0 * error
+    assert verdict(fit).startswith("Do not use, unless you need the limits. ")
+    assert f"The difference, {number(gain)} ± {small(error)}, is a loss, the price of the limits." in verdict(fit)
+    assert "limits" not in verdict(dataclasses.replace(fit, limits=()))
 
 
 def test_the_table_of_changes_has_the_probability_of_a_random_action(many):
@@ -759,7 +765,7 @@ def test_the_trade_off_and_an_explanation_fit_into_80_columns(table, tmp_path, c
     assert "…" not in out
     assert max(map(len, out.splitlines())) <= 80
     _, out, _ = run(capsys, "explain", tmp_path / "run", "--state", "0")
-    assert "chosen under broken <= 0.3: an action may be worth less" in " ".join(out.split())
+    assert "chosen under broken <= 0.3: it may take an action that earns less" in " ".join(out.split())
 
 
 def occupancy_of(fit, matrix):

@@ -233,7 +233,7 @@ def test_an_ibis_table_and_databases_are_logs(tmp_path):
     assert dualq.read_log(con.table("moves").filter(con.table("moves").reward > 1)).counts().total == 2
     con.disconnect()
     assert dualq.read_log(f"{tmp_path}/log.duckdb::moves").digest() == expected
-    with pytest.raises(LogError, match=r'which table is the log\? Give "log.duckdb::table"'):
+    with pytest.raises(LogError, match=r'which table is the log\? The tables are .*; name it as "log.duckdb::TABLE"'):
         dualq.read_log(tmp_path / "log.duckdb")
     with pytest.raises(LogError, match="no table 'move'; did you mean 'moves'"):
         dualq.read_log(tmp_path / "log.duckdb", table="move")
@@ -319,7 +319,7 @@ def test_fewer_bins_than_asked_are_said():
     assert list(log.states) == ["< 2", ">= 2"]
     assert "state: 2 bins and not 4, because many rows have the same value" in log.coverage().notes
     assert dualq.read_log({**table, "state": np.arange(100.0)}, bins={"state": 4}).remarks == ()
-    with pytest.raises(LogError, match=r"cannot be cut into 2 bins .* 0.5 of all rows or more have the value 0; give"):
+    with pytest.raises(LogError, match=r"cannot be cut into 2 bins .* 50% of the rows or more have the value 0; give"):
         dualq.read_log(table, bins={"state": 2})
 
 
@@ -346,8 +346,11 @@ def test_times_that_are_text_are_in_the_order_of_what_they_mean(times, order, tm
 @pytest.mark.parametrize(
     ("times", "message"),
     [
-        (["day 9", "day 10", "day 11"], "is text, of several lengths: sorted as text it would run from 'day 10'"),
-        (["31/01/2024", "01/02/2024", "02/02/2024"], "is text such as '01/02/2024'; give numbers, dates as 2024-02-29"),
+        (["day 9", "day 10", "day 11"], "is text of several lengths; sorted as text it would run from 'day 10'"),
+        (
+            ["31/01/2024", "01/02/2024", "02/02/2024"],
+            "is text such as '01/02/2024', which cannot be sorted; write numbers, or dates as 2024-02-29",
+        ),
         (["1", "2", "soon"], "the time column 't' is text: row 2 has 'soon'; it must hold numbers"),
     ],
 )
@@ -445,8 +448,11 @@ HOSTILE = {
     "empty": ("", "the file is empty"),
     "no rows": (HEAD, "there are no rows"),
     "cut off": (HEAD + GOOD + "2,3,3", "line 7 is no row of the table, '2,3,3'.*the file may be cut off"),
-    "delimiter": ((HEAD + GOOD).replace(",", "~"), "the only column is 'shop~day~stock~order~profit'; its delimiter"),
-    "no names": (GOOD, "state names the column 'stock', .*: is the first line of the file a row and not their names"),
+    "delimiter": ((HEAD + GOOD).replace(",", "~"), "the only column is 'shop~day~stock~order~profit'; the fields"),
+    "no names": (
+        GOOD,
+        r"state is 'stock', but .*: is the first line of the file a row already\? Then name .* --columns",
+    ),
     "title": ("Orders of 2024\n\n" + HEAD + GOOD, "the first line is 'Orders of 2024', and line 3 is 'shop,day,stock"),
     "blank": ("\n\n", "the first line is empty; it must hold the names of the columns"),
     "names twice": (HEAD.replace("shop", "Profit") + GOOD, "several columns have the name 'profit'; give them diff"),
@@ -456,7 +462,7 @@ HOSTILE = {
     ),
     "latin": ((HEAD + GOOD).replace("b", "é").encode("latin-1"), "line 3 has the byte 0xe9, which is not UTF-8; save"),
     "utf-16": ((HEAD + GOOD).encode("utf-16"), "the text is UTF-16; save it as UTF-8"),
-    "no text": (bytes(range(256)) * 20, "this is no text; is it a file of another kind"),
+    "no text": (bytes(range(256)) * 20, "this is not a text file"),
     "no successor": (
         HEAD + "1,1,3,a,1\n2,1,3,a,1\n",
         "2 rows without a successor, and no other; is every row an episode of its own",
@@ -476,24 +482,24 @@ def test_hostile_rows_stop_with_what_to_do(tmp_path, case):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"reward": "profits"}, "reward names the column 'profits', which does not exist; did you mean 'profit'"),
-        ({"time": False}, 'with neither next_state nor time no row has a successor; .* or time="row"'),
-        ({"state": None}, "which column is the state"),
-        ({"action": "stock"}, "the column 'stock' is given as state and as action; it can be one of them"),
+        ({"reward": "profits"}, "reward is 'profits', but there is no such column; did you mean 'profit'"),
+        ({"time": False}, 'nothing says what followed a row; name the time with --time .*time="row"'),
+        ({"state": None}, r"no column is called state. Name it with --state \(state=...\); the columns are 'shop'"),
+        ({"action": "stock"}, "the column 'stock' is given as state and as action; it can only be one"),
         ({"next_state": "stock"}, "the column 'stock' is given as state and as next_state"),
         ({"terminal": "shop", "truncated": "shop"}, "the column 'shop' is given as terminal and as truncated"),
         (
             {"reward": "gain"},
-            "column 'gain', which does not exist; there are 'shop', 'day', 'stock', 'order', 'profit'",
+            "'gain', but there is no such column; there are 'shop', 'day', 'stock', 'order', 'profit'",
         ),
         ({"episode": False}, r"a time must not repeat; if the rows are of several episodes, .* \(--episode\)"),
         ({"state": 3}, "state is 3; it must be the name of a column"),
         ({"bins": {"order": 3}}, "bins are given for 'order', which holds text, not numbers"),
         (
             {"bins": {"stok": 3}},
-            "bins are given for 'stok', no column of the state .*; did you mean 'stock'",
+            "bins are given for 'stok', which is not in the state .*; did you mean 'stock'",
         ),
-        ({"bins": {"stock": [3, 1]}}, "bins for 'stock' are .*each greater than the last"),
+        ({"bins": {"stock": [3, 1]}}, "bins for 'stock' are .*edges in rising order"),
         ({"reward_range": (0, 1)}, r"row 1 \(line 2\): profit is 1.5; the known range is \[0, 1\]"),
         ({"reward_range": (1, 0)}, "the range of reward is .*the smaller one first"),
         ({"cost_ranges": {"x": (0, 1)}}, "a range is given for 'x', which is no cost"),
@@ -614,7 +620,7 @@ def test_an_unknown_source_lists_the_known_ones():
         dualq.read_log(3)
     with pytest.raises(LogError, match="have different numbers of rows: state 2, action 1"):
         dualq.read_log({"state": [1, 2], "action": [1], "reward": [1.0, 2.0]})
-    with pytest.raises(LogError, match="URLs of this kind are not known"):
+    with pytest.raises(LogError, match="this kind of URL cannot be opened"):
         dualq.read_log("mysql://host/db::log")
 
 
@@ -708,7 +714,7 @@ def test_a_last_line_without_an_end_is_noted(tmp_path):
     for text, cut in ((HEAD + GOOD, False), ((HEAD + GOOD).replace("\n", "\r\n"), False), ((HEAD + GOOD)[:-1], True)):
         (tmp_path / "log.csv").write_bytes(text.encode())
         notes = dualq.read_log(tmp_path / "log.csv", **COLUMNS).coverage().notes
-        assert ("log.csv: the last line has no end; the file may be cut off" in notes) is cut
+        assert ("log.csv: the last line has no line break; the file may be cut off" in notes) is cut
 
 
 def test_arrow_streams_are_read_as_arrow_files_are(tmp_path):

@@ -14,15 +14,18 @@ from rich.console import Console
 
 import dualq
 from dualq import problems
+from dualq.algorithms.luck import Estimate
 from dualq.report import charts, page
-from dualq.report.html import report_html
+from dualq.report.html import policy_rules, report_html
+from dualq.report.limit_words import guarantees
+from dualq.report.rules import DEPTH, rules_of
 from dualq.report.terminal import print_fit
-from dualq.report.words import about, changed, evidence, named, number, percent, said
+from dualq.report.words import about, brief, changed, estimate, named, number, outwards, percent, said, small, verdict
 
 
 @pytest.fixture(scope="module")
 def fit():
-    return dualq.learn(problems.inventory(capacity=6, lot=3).record(5_000, seed=0), discount=0.9)
+    return dualq.learn(problems.inventory(capacity=6, lot=3).record(60_000, seed=0), discount=0.8)
 
 
 class Words(HTMLParser):
@@ -48,13 +51,14 @@ class Words(HTMLParser):
 
 def test_the_page_says_why_floor_and_ceiling_are_apart_and_what_to_log(fit):
     promise = fit.certificate
-    text = Words(report_html(fit)).text
-    assert f"Floor and ceiling are {number(promise.regret)} apart" in text
-    assert promise.regret == pytest.approx(sum(promise.causes.values()))
-    assert f"{number(promise.causes['unsupported pairs'])} is due to pairs that were never logged" in text
-    first = promise.wanted(1)[0]
-    stock, season = first.state
-    assert f"to log {about(first.rows)} more of stock {stock}, season {season}, " in text
+    for text in (Words(report_html(fit)).text, printed(fit)):
+        assert f"These are {number(promise.regret)} apart" in text
+        assert promise.regret == pytest.approx(sum(promise.causes.values()))
+        unseen = number(promise.causes["unsupported pairs"])
+        assert f"{unseen} because some actions were never tried in their state" in text
+        first = promise.wanted(1)[0]
+        stock, season = first.state
+        assert f"lower bound most: {about(first.rows)} more of stock {stock}, season {season}, " in text
     assert fit.summary()["certificate"]["wanted"][0]["rows"] == first.rows
 
 
@@ -68,22 +72,57 @@ def test_the_page_needs_nothing_from_outside(fit):
 
 
 def test_the_page_and_the_terminal_say_the_same_numbers(fit):
-    html = Words(report_html(fit)).text
-    stream = io.StringIO()
-    print_fit(fit, Console(file=stream, width=400))
-    terminal = " ".join(stream.getvalue().split())
-    for words in (
-        number(fit.expected.value),
-        number(fit.logged.value),
-        number(fit.certificate.lower),
-        f"{fit.counts.total:,}",
-        fit.reason,
-    ):
-        assert words in html
-        assert words in terminal
-    for change in fit.changes():
-        assert percent(change["time_share"]) in html
-        assert percent(change["time_share"]) in terminal
+    for page_of in (printed, lambda fit: Words(report_html(fit)).text):
+        text = page_of(fit)
+        for words in (
+            f"expected to earn {estimate(fit.expected)}; what was done so far earns {estimate(fit.logged)}.",
+            f"earns at least {number(fit.certificate.lower)} (and at most {number(fit.certificate.policy_upper)})",
+            f"so far earns at most {number(fit.certificate.behaviour[1])}.",
+            f"{number(fit.certificate.behaviour[0])} to {number(fit.certificate.behaviour[1])}",
+            f"{percent(fit.share_changed)} of decisions change, in {fit.num_changes} of ",
+            f"No policy at all earns more than {number(fit.certificate.upper)}".lower(),
+            f"{fit.counts.total:,}",
+            fit.reason,
+        ):
+            assert words in text
+        for change in fit.changes():
+            gain = f"{change['gain']:.3g} ± {small(change['gain_error'])}"
+            assert f"{percent(change['share'])} {percent(change['time_share'])} {gain} {change['worth']:.2g}" in text
+
+
+def numbers_in(text):
+    """All numbers of a text, without signs."""
+    return {word.replace(",", "") for word in re.findall(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?", text)}
+
+
+def numbers_of(value):
+    """Every number in plain values, as the pages may write it: to two to four digits, as a percentage."""
+    if isinstance(value, dict):
+        value = [*value.keys(), *value.values()]
+    if isinstance(value, list | tuple):
+        return set().union(*map(numbers_of, value)) if value else set()
+    if isinstance(value, bool) or value is None:
+        return set()
+    if isinstance(value, str):
+        return numbers_in(value)
+    x = abs(float(value))
+    written = [f"{x:.2g}", f"{x:.3g}", number(x), small(x), percent(x), str(value), f"{x:g}", f"{x:.0f}", f"{x:.6g}"]
+    if x == int(x):
+        written.append(about(int(x)))
+    return set().union(*(numbers_in(word) for word in written))
+
+
+def test_every_number_on_the_terminal_comes_from_the_fit(fit):
+    """From the summary, but for a few that are sums and counts of it: each is named here."""
+    promise, change = fit.certificate, fit.changes()
+    visits = fit.counts.visits
+    known = numbers_of(fit.summary()) | numbers_of([check.p_value for check in fit.evidence])
+    known |= numbers_of([list(promise.value_range), fit.counts.reward_range, promise.regret, len(change)])
+    known |= numbers_of([list(s.values()) for s in (row["state"] for row in change)])
+    known |= numbers_of([visits.size, int((visits > 0).sum()), int(((visits > 0).sum(axis=1) == 1).sum())])
+    known |= numbers_of([1.96, 10, 100])  # a quantile, "fewer than 10 rows", 100%
+    known |= {str(x) for x in numbers_of([int(visits.any(axis=1).sum())])}
+    assert numbers_in(printed(fit)) - known == set()
 
 
 def printed(fit):
@@ -92,14 +131,30 @@ def printed(fit):
     return " ".join(stream.getvalue().split())
 
 
-def test_what_the_tests_say_of_the_assumptions_stands_beside_them(fit):
-    html, terminal = Words(report_html(fit)).text, printed(fit)
-    assert len(evidence(fit)) == 4  # behaviour, dynamics, rewards, and the state before
-    for words in evidence(fit):
-        assert words in html
-        assert words in terminal
-    assert html.index("What is proven rests on:") < html.index("What the log itself says of that:")
+def test_what_the_tests_say_of_the_assumptions_is_told(fit):
+    assert {check.what for check in fit.evidence} >= {"behaviour", "dynamics", "rewards", "memory"}
+    for text in (Words(report_html(fit)).text, printed(fit)):
+        for check in fit.coverage.evidence:
+            assert check.words[1:] in text
+        for words in fit.certificate.assumptions[1:]:
+            assert words[1:] in text
     assert fit.summary()["coverage"]["memory"]["p_value"] == fit.coverage.memory.p_value
+
+
+def sentences(text):
+    """A text cut where a sentence ends."""
+    return re.split(r"(?<=[a-z\d)])\. (?=[A-Z])", text)
+
+
+def test_conditions_stand_in_the_sentence_that_carries_the_guarantee(fit):
+    assert fit.promised
+    assert fit.certificate.informative
+    assert len(fit.conditions) >= 2
+    for text in (Words(report_html(fit)).text, printed(fit), Words(fit._repr_html_()).text):
+        (one,) = [part for part in sentences(text) if "Guaranteed (95%), if" in part]
+        for clause in fit.conditions:
+            assert clause in one
+        assert f"at least {number(fit.certificate.lower)}" in one
 
 
 def swapped(late):
@@ -113,7 +168,7 @@ def swapped(late):
     return dualq.Log(s[:-1], a[:-1], r[:-1], s[1:], 2, 2)
 
 
-def test_nothing_is_promised_where_the_log_speaks_against_what_a_promise_rests_on():
+def test_nothing_is_guaranteed_where_the_log_speaks_against_what_a_guarantee_rests_on():
     drifted, steady = (dualq.learn(swapped(late), discount=0.9) for late in (2400, 4000))
     assert (drifted.contradicted, steady.contradicted) == (("dynamics",), ())  # a false alarm has 2%; seeds are fixed
     assert drifted.summary()["contradicted"] == ["dynamics"]
@@ -122,24 +177,81 @@ def test_nothing_is_promised_where_the_log_speaks_against_what_a_promise_rests_o
     now = float(drifted.start @ drifted.policy.value(dualq.MDP(P, np.array([[0.0] * 2, [1.0] * 2]), discount=0.9)))
     assert drifted.certificate.informative
     assert now < drifted.certificate.lower
-    floor = f"the recommended policy earns at least {number(drifted.certificate.lower)}"
-    for page_of in (printed, lambda fit: Words(report_html(fit)).text):
-        words = page_of(drifted)
-        assert "Nothing is promised, as the log says that the system changed. Were it not so, this would be" in words
-        assert f"would be promised with 95% confidence, all of it together: {floor}" in words
-        assert "Promised" not in words
-        assert "the state says all that matters; the log says that the system changed." in words  # of the estimates
-        assert "Promised with 95% confidence" in page_of(steady)
-        assert "Nothing is promised" not in page_of(steady)
-    top = Words(report_html(drifted)).text.split("What it is worth")[0]
-    assert top.index("the same action led elsewhere") < top.index("recommended policy")
-    assert "floor, not promised" in top
-    assert "would be 95% sure, but the log says that the system changed" in top
-    assert "the policy is worth at least this" not in top
-    assert "floor, 95% sure" in Words(report_html(steady)).text
+    for page_of in (printed, lambda fit: Words(report_html(fit)).text, lambda fit: Words(fit._repr_html_()).text, repr):
+        words, other = page_of(drifted), page_of(steady)
+        assert "Nothing is guaranteed: the system changed." in words
+        assert not re.search(r"(?<!Nothing is )(?<!not )guaranteed", words, re.IGNORECASE)
+        assert "Guaranteed (95%)" in other
+        assert "Nothing is guaranteed" not in other
+    for text in (printed(drifted), Words(report_html(drifted)).text):
+        assert "The log shows that the system changed, so the numbers below cannot be trusted." in text
+        assert text.index("The same action led to different states") < text.index("What the new policy would change")
+        assert "bounds, 95%, not guaranteed" in text
+        assert "What to do " not in text.split("Details")[0].replace("What to do, learned", "")
 
 
-def test_no_limit_is_promised_either_where_the_log_speaks_against_it():
+def test_with_few_rows_nothing_is_guaranteed_and_a_range_is_suggested():
+    rows = {"s": [0, 0, 0, 1, 1], "a": [0, 1, 0, 1, 0], "r": [1.3, 2.0, 1.0, 1.6, 1.2]}
+    fit = dualq.learn(dualq.read_log(rows, state="s", action="a", reward="r", time="row"), discount=0.5)
+    assert not fit.promised
+    for text in (printed(fit), Words(report_html(fit)).text):
+        assert "Nothing is guaranteed: too few rows to know what rewards can be." in text
+        assert "rewards always lie between, say, 1 and 2, add --reward-range=1,2." in text
+        assert not re.search(r"(?<!Nothing is )(?<!not )guaranteed", text, re.IGNORECASE)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (-17.6, 23.84, "-20,25"),
+        (0.0, 1.0, "0,1"),
+        (1.0, 1.0, "1,1"),
+        (-3.0, 1234.0, "-500,1500"),
+        (0.12, 0.13, "0.12,0.13"),
+    ],
+)
+def test_a_range_is_rounded_outwards(low, high, words):
+    assert outwards(low, high) == words
+    below, above = map(float, outwards(low, high).split(","))
+    assert below <= low <= high <= above
+
+
+def test_no_error_is_never_printed_as_nan(fit):
+    careful = dataclasses.replace(
+        fit.careful, **{name: Estimate(getattr(fit, name).value, None) for name in ("expected", "logged")}
+    )
+    blind = dataclasses.replace(fit, careful=careful, certificate=None)
+    for text in (printed(blind), Words(report_html(blind)).text, repr(blind), Words(blind._repr_html_()).text):
+        assert "nan" not in re.findall(r"\w+", text)
+    assert "No error can be given: " in verdict(blind)
+    assert blind.verdict == "cannot tell"
+
+
+@pytest.mark.parametrize(
+    ("expected", "logged", "words"),
+    [
+        ((9.0, 1.0), (4.0, 1.0), "Better. The new policy is expected to earn 9 ± 1; what was done so far earns 4 ± 1."),
+        ((4.5, 1.0), (4.0, 1.0), "Cannot tell. "),
+        ((1.0, 1.0), (9.0, 1.0), "Do not use. "),
+        ((4.0, 0.01), (4.0, 0.01), "No worse. "),
+    ],
+)
+def test_each_verdict_has_its_sentence_and_its_numbers(fit, expected, logged, words):
+    careful = dataclasses.replace(fit.careful, expected=Estimate(*expected), logged=Estimate(*logged))
+    one = dataclasses.replace(fit, careful=careful, certificate=None)
+    assert verdict(one).startswith(words)
+    assert f"{estimate(one.expected)}; what was done so far earns {estimate(one.logged)}" in verdict(one)
+    assert printed(one).startswith(verdict(one))
+    assert repr(one).startswith(
+        f"Fit: {one.verdict}. Expected {estimate(one.expected)}, so far {estimate(one.logged)}."
+    )
+    if one.verdict == "cannot tell":
+        assert f"The difference, 0.5 ± {small(np.hypot(1.0, 1.0))}, is too uncertain" in verdict(one)
+    if one.verdict == "do not use":
+        assert f"The difference, -8 ± {small(np.hypot(1.0, 1.0))}, is a loss." in verdict(one)
+
+
+def test_no_limit_is_guaranteed_either_where_the_log_speaks_against_it():
     for late, kept in ((2400, False), (4000, True)):
         rows = swapped(late)
         costly = dualq.Log(*rows.rows[:4], 2, 2, costs={"pain": (rows.action == 0).astype(float)})
@@ -147,16 +259,24 @@ def test_no_limit_is_promised_either_where_the_log_speaks_against_it():
         assert [limit.basis for limit in fit.limits] == ["proven"]
         assert fit.limits_kept is kept
         assert fit.summary()["limits_kept"] is kept
-        assert ("Proven: with 95% confidence" in printed(fit)) is kept
+        assert ("its pain is at most 0.8" in printed(fit)) is kept
+        assert ("Not guaranteed: that pain is at most 0.8." in printed(fit)) is not kept
+        if kept:
+            (one,) = [part for part in sentences(" ".join(guarantees(fit))) if "Guaranteed (95%), if" in part]
+            assert "no pain lies outside 0 to 1" in one
+            assert all(clause in one for clause in fit.conditions)
 
 
 def test_a_state_that_misses_something_is_no_ground_for_a_promise():
-    # 0 0 1 1 0 0 1 1 ...: what follows 0 depends on what was before it.
-    s = np.tile([0, 0, 1, 1], 200)
+    # 0 0 1 1 0 0 1 1 ..., with a slip now and then: what follows 0 depends on what was before it.
+    rng, s = np.random.default_rng(0), [0, 0]
+    while len(s) < 800:
+        s.append(1 - s[-2] if rng.random() < 0.7 else int(rng.integers(2)))
+    s = np.array(s)
     fit = dualq.learn(dualq.Log(s[:-1], np.zeros(799, int), s[:-1].astype(float), s[1:], 2, 1), discount=0.5)
     assert fit.contradicted == ("memory",)
-    assert "the log says that the state misses something" in printed(fit)
-    assert "Promised" not in printed(fit)
+    assert "The log shows that the state misses something" in printed(fit)
+    assert "Nothing is guaranteed: the state misses something." in printed(fit)
 
 
 def test_lines_of_nothing_are_not_shown():
@@ -164,9 +284,9 @@ def test_lines_of_nothing_are_not_shown():
     rows = {"s": [0, 0, 1, 1] * 30, "a": [0, 1] * 60, "r": [1.0, 0.0] * 60, "n": [0, 1, 1, 0] * 30}
     fit = dualq.learn(dualq.read_log(rows, state="s", action="a", reward="r", next_state="n"), discount=0.5)
     terminal = printed(fit)
-    assert "4 of 4 pairs of state and action were logged note" in terminal.replace("  ", " ")
+    assert "4 of 4 combinations of state and action note" in terminal.replace("  ", " ")
     assert "no choice" not in terminal
-    assert "one action only" not in terminal
+    assert "only one action" not in terminal
 
 
 def test_a_gain_within_its_error_is_said_to_be():
@@ -180,19 +300,34 @@ def test_a_gain_within_its_error_is_said_to_be():
         gain = fit.expected.value - fit.logged.value
         assert fit.num_changes == 1
         assert (gain <= np.hypot(fit.expected.error, fit.logged.error)) == doubt
-        assert ("this log does not tell whether the policy is better" in printed(fit)) == doubt
-        assert ("this log does not tell whether the policy is better" in Words(report_html(fit)).text) == doubt
+        for text in (printed(fit), Words(report_html(fit)).text):
+            assert ("is too uncertain to tell which is better" in text) == doubt
 
 
 def test_a_clear_loss_is_called_a_loss(fit):
     """Three changes: a gain, one within its error, and a loss."""
     rows = [{"gain": gain, "gain_error": 0.1} for gain in (4.0, -0.05, -3.54)]
-    fake = SimpleNamespace(changes=lambda most: rows, num_changes=3, counts=fit.counts, limits=())
+    fake = SimpleNamespace(changes=lambda most: rows, num_changes=3, share_changed=0.5, counts=fit.counts, limits=())
     words = changed(fake, 3)
-    assert "In 1 of these 3 it is within that error: the log does not tell whether it is one." in words
+    assert "In 1 of these 3 it is within its error, so it may be none." in words
     assert "In 1 of these 3 it is a loss." in words
     fake.limits = ("some",)
     assert "In 1 of these 3 it is a loss, for the sake of the limits." in changed(fake, 3)
+
+
+def test_nothing_changes_is_said_only_where_nothing_does():
+    """Mixing nine to one beats nothing else, but the most frequent action is the best one in every state."""
+    rng = np.random.default_rng(3)
+    a = (rng.random(400) < 0.3).astype(int)  # seven in ten: the better action already
+    rows = {"s": [0] * 400, "a": a, "r": np.where(a, 0.0, 5.0)}
+    words = {"state": "s", "action": "a", "reward": "r", "time": "row"}
+    fit = dualq.learn(dualq.read_log(rows, **words), discount=0.5)
+    assert fit.share_changed == pytest.approx(a[:-1].mean())
+    assert f"{percent(a[:-1].mean())} of decisions change, in 1 of 1 state." in printed(fit)
+    assert "Nothing changes" not in printed(fit)
+    same = dualq.learn(dualq.read_log(rows | {"a": [0] * 400, "r": rng.normal(size=400)}, **words), discount=0.5)
+    assert same.share_changed == 0.0
+    assert "Nothing changes: the new policy decides as was done so far." in printed(same)
 
 
 def test_states_that_are_practically_never_seen_are_not_among_the_changes():
@@ -204,10 +339,9 @@ def test_states_that_are_practically_never_seen_are_not_among_the_changes():
         fit = dualq.learn(log, discount=0.5, start={0: 1.0 - weight, 2: weight}, certificate=None)
         assert fit.num_changes == 3
         assert sorted(row["state"]["state"] for row in fit.changes()) == seen
-        which = "The 2 where most time is spent:" if weight == 0.0 else "All of them:"
-        assert f"In 3 of 3 states the policy prefers another action than the log did most often. {which}" in printed(
-            fit
-        )
+        which = "The 2 worth most: gain" if weight == 0.0 else "Gain"
+        share = percent(fit.share_changed)
+        assert f"{share} of decisions change, in 3 of 3 states. {which} is how much more" in printed(fit)
 
 
 def test_labels_of_people_cannot_become_markup():
@@ -221,44 +355,55 @@ def test_labels_of_people_cannot_become_markup():
     print_fit(fit, Console(file=stream, width=400))  # Rich would raise on a stray closing tag
 
 
-def test_a_heat_map_has_a_label_for_every_cell(fit):
-    svg = charts.heat_map(
+def test_a_policy_map_has_a_cell_for_every_state_and_marks_those_with_few_rows(fit):
+    html = charts.policy_map(
         [
-            {"x": x, "y": y, "panel": p, "action": str(x * y)}
-            for x in range(3)
-            for y in range(4)
-            for p in ("one", "two")
+            (name, [{"x": x, "y": y, "action": str(x * y), "rows": 5 * x} for x in range(3) for y in range(4)])
+            for name in ("one", "two")
         ],
         "across",
         "down",
         [str(n) for n in (0, 1, 2, 3, 4, 6)],
     )
-    labels = [w for w in Words(svg).words if w.strip()]
     for action, cells in (("6", 1), ("4", 1), ("3", 1), ("2", 2), ("1", 1), ("0", 6)):
-        # A cell in each of two panels, one in the legend; and axes: x has 0..2 twice, y 0..3 once (they share it).
-        axes = 2 * (action in "012") + (action in "0123")
-        assert labels.count(action) == 2 * cells + 1 + axes, action
+        assert len(re.findall(rf">{action}</td>", html)) == 2 * cells, action
+    # 0 and 5 rows are few, 10 are not: two of the three columns, four states each, in both panels.
+    assert html.count('class="thin"') == 2 * 2 * 4
+    colours = re.findall(r"background-color:(#\w+)", html)
+    assert len(set(colours)) == 6  # one for each action
+    visits, chosen = fit.counts.visits, fit.policy.matrix.argmax(axis=1)
+    acted = visits.any(axis=1)
+    thin = sum(
+        int((visits[np.arange(len(acted)), choice][acted] < 10).sum()) for choice in (chosen, visits.argmax(axis=1))
+    )
+    assert report_html(fit).count('class="thin"') == thin
 
 
-def test_labels_below_a_heat_map_do_not_run_into_each_other():
-    words = ["recommended", "logged most often"]
-    cells = [{"x": x, "y": y, "panel": "", "action": "run"} for x in words for y in range(3)]
-    svg = charts.heat_map(cells, "", "wear", ["repair", "run"])
-    places = [float(re.search(rf'translate\(([\d.]+),[\d.]+\)"[^>]*>{word}<', svg)[1]) for word in words]
-    # Each stands in the middle of its cell. A letter of Helvetica is half as wide as high, on average: 5.5 pixels.
-    assert places[1] - places[0] >= 5.5 * sum(map(len, words)) / 2
-
-
-def test_a_narrow_page_has_drawings_at_their_own_size_and_no_wide_table(fit):
+def test_charts_are_as_wide_as_the_text_on_every_screen(fit):
     html = report_html(fit)
-    narrow = html.split("(max-width: 46rem) {")[1].split("@media")[0]
-    assert "svg { max-width: none; }" in narrow
-    widths = [float(width) for width in re.findall(r'<svg[^>]* width="([\d.]+)"', html)]
-    worth, _, pairs = widths  # the heat map between them may be as wide as its states are many: its box scrolls
-    assert max(worth, pairs) <= 420 - 2 * 20  # pixels of a telephone, less the margins of the page
-    changes = html.split("<h2>What changes</h2>")[1].split("</section>")[0]
-    assert "<table class=stack>" in changes
-    assert 'data-name="gain"' in changes
+    assert set(re.findall(r'<svg[^>]* width="([\d.%]+)"', html)) == {"100%"}
+    style = html.split("<style>")[1].split("</style>")[0]
+    assert "prefers-color-scheme: dark" in style
+    assert "thead { display: table-header-group; }" in style  # the names of the columns stand on every printed page
+    # On a narrow screen three columns of the changes are left out, and what is left fits.
+    narrow = style.split("(max-width: 46rem) {")[1].split("@media")[0]
+    assert "th.wide, td.wide { display: none; }" in narrow
+    assert html.count('<th class="number wide">') == 3
+
+
+def test_intervals_stand_where_their_numbers_are():
+    rows = [
+        {"name": "one", "low": 0.0, "high": 10.0},
+        {"name": "two", "low": 2.5, "high": 7.5, "value": 5.0, "sure": True},
+    ]
+    svg = charts.intervals(rows)
+    ends = [(float(a), float(b)) for a, b in re.findall(r'x1="([\d.]+)%" x2="([\d.]+)%"', svg) if a != b]
+    (first, second), middle = ends, float(re.search(r'cx="([\d.]+)%"', svg)[1])
+    width = first[1] - first[0]
+    assert second[0] - first[0] == pytest.approx(width / 4, abs=0.02)
+    assert second[1] - first[0] == pytest.approx(3 * width / 4, abs=0.02)
+    assert middle - first[0] == pytest.approx(width / 2, abs=0.02)
+    assert (svg.count('class="sure"'), svg.count('class="accent"')) == (2, 1)  # another ink: a bar and its dot
 
 
 def test_columns_may_have_any_name():
@@ -268,39 +413,20 @@ def test_columns_may_have_any_name():
         fit = dualq.learn(dualq.read_log(rows, state=list(names), action="do", reward="r", time="row"), discount=0.5)
         words = Words(report_html(fit)).words
         for name in names:
-            assert name in words  # the title of an axis
-        assert words.count("7") + words.count("8") >= 8 + 2  # a label for every state in both panels, and the legend
+            assert name in words  # the name of a column
+        assert words.count("7") + words.count("8") >= 8 + 2  # a label for every state in both panels, and the key
 
 
 def test_a_table_aligns_numbers_and_escapes_text():
     html = page.table(["name", "n"], [["<b>", 1234], ["c", 5]])
     assert "&lt;b&gt;" in html
-    assert "<td class=number>1,234</td>" in html
+    assert '<td class="number">1,234</td>' in html
 
 
 def test_a_table_may_stack_its_cells_with_their_names():
     html = page.table(['a "b"', "n"], [["<b>", 1234]], stack=True)
-    assert '<td data-name="a &quot;b&quot;">&lt;b&gt;</td><td class=number data-name="n">1,234</td>' in html
+    assert '<td data-name="a &quot;b&quot;">&lt;b&gt;</td><td class="number" data-name="n">1,234</td>' in html
     assert "data-name" not in page.table(["name"], [["x"]])
-
-
-def test_a_ceiling_at_the_end_of_the_range_is_no_tile(fit):
-    low, high = fit.certificate.value_range
-    for share, shown in ((0.6, True), (0.995, False)):
-        upper = low + share * (high - low)
-        floor = min(fit.certificate.lower, upper)
-        promise = dataclasses.replace(fit.certificate, upper=upper, policy_upper=floor, lower=floor)
-        assert promise.informative
-        html = report_html(dataclasses.replace(fit, certificate=promise))
-        assert ("no policy is worth more" in html) == ("ceiling, 95% sure" in html) == shown
-        assert "that bar is open to the right" in html
-
-
-def test_an_open_interval_has_an_arrow_in_place_of_its_end():
-    row = {"name": "one", "low": 0.0, "high": 1.0}
-    closed, opened = (charts.intervals([row | {"open": is_open}], "x") for is_open in (False, True))
-    ticks = [svg.count('aria-roledescription="tick"') for svg in (closed, opened)]
-    assert ticks == [2, 1]
 
 
 @pytest.mark.parametrize(
@@ -331,7 +457,7 @@ def test_thousands_are_written_alike_everywhere():
     s = np.arange(3000) % 1500
     log = dualq.Log(s, np.repeat([0, 1], 1500), np.ones(3000), (s + 1) % 1500, 1500, 2)
     fit = dualq.learn(log, discount=0.5, certificate=None)
-    assert "of 1,500 states in the log 1,500 saw more than one action" in fit.reason
+    assert "In 1,500 of 1,500 states the log has tried more than one action" in fit.reason
     assert "1500" not in printed(fit)
 
 
@@ -341,3 +467,125 @@ def test_the_bars_count_every_pair(fit):
     for low, high in bins:
         count = int(((fit.counts.visits >= low) & (fit.counts.visits <= high)).sum())
         assert f"{count:,}" in words
+
+
+# ---- rules
+
+
+def test_the_rules_say_what_they_say_they_do():
+    """Fidelity is a plain count of what following the rules gives; each rule is checked by reading its conditions."""
+    rng = np.random.default_rng(0)
+    states = [
+        (age, dept, risk) for age in range(5) for dept in ("icu", "er", "ward") for risk in ("< 0", "[0, 1)", ">= 1")
+    ]
+    mass = rng.dirichlet(np.ones(3) * 0.2, len(states)) * rng.dirichlet(np.ones(len(states)))[:, None]
+    columns = {
+        name: list(values) for name, values in zip(("age", "dept", "risk"), zip(*states, strict=True), strict=True)
+    }
+    found = rules_of(columns, mass, {"risk": [0.0, 1.0]})
+    edge = {"< 0": -0.5, "[0, 1)": 0.5, ">= 1": 1.5}
+
+    def holds(condition, state):
+        name, how, value = condition.split(" ", 2)
+        x = dict(zip(("age", "dept", "risk"), state, strict=True))[name]
+        x = edge[x] if name == "risk" else x
+        if how == "is":
+            return x != value.removeprefix("not ") if value.startswith("not ") else x == value
+        return {"<=": x <= float(value), ">": x > float(value), "<": x < float(value), ">=": x >= float(value)}[how]
+
+    right, total = 0.0, 0.0
+    for s, state in enumerate(states):
+        (rule,) = [rule for rule in found.rules if all(holds(condition, state) for condition in rule.conditions)]
+        assert found.answer[s] == rule.action
+        right += mass[s, rule.action]
+        total += mass[s].sum()
+    assert total == pytest.approx(1.0)
+    assert found.fidelity == pytest.approx(right)
+    assert found.fidelity >= mass.sum(axis=0).max()  # no worse than always the same action
+    assert 1 < len(found.rules) <= 2**DEPTH
+    assert sum(rule.share for rule in found.rules) == pytest.approx(1.0)
+
+
+def test_a_policy_that_is_a_tree_is_found():
+    states = [(x, y, z) for x in range(6) for y in "ab" for z in range(3)]
+    best = np.array([2 if x > 3 else (1 if y == "b" else 0) for x, y, _ in states])
+    mass = np.eye(3)[best] / len(states)
+    found = rules_of(dict(zip("xyz", map(list, zip(*states, strict=True)), strict=True)), mass, {})
+    assert found.fidelity == pytest.approx(1.0)
+    np.testing.assert_array_equal(found.answer, best)
+    assert {rule.conditions for rule in found.rules} == {("x <= 3", "y is a"), ("x <= 3", "y is not a"), ("x > 3",)}
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """Three columns, one of them with labels that would be markup."""
+    rng = np.random.default_rng(1)
+    n = 3_000
+    x, y, z = rng.integers(0, 3, n), rng.choice(["<b>", "[red]"], n), rng.integers(0, 2, n)
+    a = rng.choice(["<i>go</i>", "stay"], n)
+    r = np.where((a == "stay") == (x > 1), 1.0, 0.0)
+    rows = {"x<u>": x, "y": y, "z": z, "a": a, "r": r}
+    log = dualq.read_log(rows, state=["x<u>", "y", "z"], action="a", reward="r", time="row")
+    return dualq.learn(log, discount=0.5)
+
+
+def test_more_than_two_columns_are_shown_as_rules_beside_the_table(wide):
+    text = Words(report_html(wide))
+    found = policy_rules(wide)
+    naive = sum(
+        wide.time_share[s] * wide.policy.matrix[s, found.answer[s]] for s in range(len(wide.counts.states))
+    )  # all states of this log have decisions
+    assert found.fidelity == pytest.approx(naive)
+    assert f"in {100 * naive:.1f}% of its decisions." in text.text
+    assert "x<u> <= 1" in text.text
+    assert "The whole policy" in text.text
+    assert not {"u", "i", "script"} & set(text.tags)
+
+
+def test_labels_of_people_are_escaped_in_a_notebook_too(wide):
+    text = Words(wide._repr_html_())
+    assert not {"u", "i", "script"} & set(text.tags)
+    assert "<i>go</i>" in text.text
+    assert verdict(wide).partition(". ")[2] in text.text
+    assert text.outside == []
+    assert estimate(wide.expected) in text.text
+
+
+def test_a_fit_prints_in_two_lines(fit):
+    assert repr(fit) == brief(fit)
+    assert len(repr(fit).splitlines()) == 2
+    ends = f"{number(fit.certificate.lower)} to {number(fit.certificate.policy_upper)}"
+    assert f"Guaranteed (95%), under fit.conditions: {ends}." in repr(fit)
+
+
+# ---- one decision per case
+
+
+def test_a_bandit_has_words_of_its_own():
+    rng = np.random.default_rng(4)
+    n = 4_000
+    kind, mail = rng.choice(["new", "old"], n), rng.choice(["mens", "womens"], n)
+    bought = (rng.random(n) < np.where((kind == "new") == (mail == "mens"), 0.4, 0.1)).astype(float)
+    log = dualq.read_log(
+        {"kind": kind, "mail": mail, "bought": bought}, state="kind", action="mail", reward="bought", time="row"
+    )
+    fit = dualq.learn(log, discount=0.0)
+    # The value is the average reward of one decision: by hand, from the rows.
+    best = np.mean([bought[(kind == k) & (mail == m)].mean() for k, m in (("new", "mens"), ("old", "womens"))])
+    assert fit.logged.value == pytest.approx(bought[:-1].mean(), abs=1e-9)
+    assert fit.expected.value == pytest.approx(best, abs=0.02)
+    for text in (printed(fit), Words(report_html(fit)).text):
+        assert f"expected to earn {estimate(fit.expected)} per decision" in text
+        assert "All amounts are average rewards of one decision." in text
+        assert not re.search(r"\blater\b(?! rows)|episode|each step|per step|over time, start", text)
+
+
+def test_words_of_limits_where_one_decision_counts():
+    rng = np.random.default_rng(4)
+    n = 3_000
+    kind, mail = rng.integers(0, 2, n), rng.integers(0, 2, n)
+    log = dualq.Log(kind[:-1], mail[:-1], mail[:-1] * 1.0, kind[1:], 2, 2, costs={"paper": mail[:-1] * 1.0})
+    fit = dualq.learn(log, discount=0.0, limits={"paper": 0.5})
+    for text in (printed(fit), Words(report_html(fit)).text):
+        assert "of reward per decision, at the present rate." in text
+        assert "per step" not in text

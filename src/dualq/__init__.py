@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dualq.learning import learn
     from dualq.logs.blocks import counts_in_blocks
     from dualq.logs.log import Log
+    from dualq.logs.look import Look, look
     from dualq.logs.tables import read_log
     from dualq.mdp import MDP
     from dualq.policy import Policy
@@ -54,6 +55,7 @@ _HOME = {
     "Labels": "dualq.labels",
     "Log": "dualq.logs.log",
     "LogError": "dualq.errors",
+    "Look": "dualq.logs.look",
     "MDP": "dualq.mdp",
     "ModelError": "dualq.errors",
     "PDHG": "dualq.algorithms.pdhg",
@@ -77,6 +79,7 @@ _HOME = {
     "learn": "dualq.learning",
     "linear": "dualq.algorithms.q_learning",
     "load": "dualq.fit",
+    "look": "dualq.logs.look",
     "play": "dualq.streams",
     "pseudo_gap": "dualq.saddle.gaps",
     "read_log": "dualq.logs.tables",
@@ -99,6 +102,7 @@ __all__ = [
     "Labels",
     "Log",
     "LogError",
+    "Look",
     "ModelError",
     "Policy",
     "PolicyLearner",
@@ -121,6 +125,7 @@ __all__ = [
     "limits",
     "linear",
     "load",
+    "look",
     "models",
     "play",
     "problems",

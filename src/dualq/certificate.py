@@ -286,7 +286,7 @@ def proven(blocks: list[Counts], merged: Counts, ask: Question) -> Certificate:
         method="proven",
         rows=merged.total,
         value_range=ask.value_range,
-        policy_upper=float(eta @ np.min(policy_ceilings, axis=0)),
+        policy_upper=float(eta @ np.minimum(np.min(policy_ceilings, axis=0), upper)),
         ceilings=_ceilings(model, best, merged, ask, float(eta @ upper_supported)),
         per_state=table,
         causes=_causes(model, eta, unknown, (f, floor), (best, ceiling_supported), ceiling),
@@ -394,17 +394,24 @@ def assumptions_of(counts: Counts, ask: Question) -> tuple[str, ...]:
     low, high = counts.reward_range
     known = "known" if counts.range_known else "as observed: nothing outside it can happen"
     value = f"[{ask.value_range[0]:g}, {ask.value_range[1]:g}]"
-    ends = "they end where the log says so" if counts.ended.any() else "none of them ends: no row of the log did"
+    ends = "episodes end where the log says so" if counts.ended.any() else "no episode ends: none in the log did"
+    later = (
+        "what happens next depends on the state and the action only: not on what came before, nor on the time",
+        f"what is earned over time is in {value} ({'given' if ask.range_given else 'from the rewards'})",
+        ends,
+    )
+    at_once = (
+        "what an action earns depends on the state and the action only: not on what came before, nor on the time",
+    )
     return (
-        f"floor, ceiling, the behaviour's interval and every state's hold together with probability {ask.confidence:g}",
-        "given state and action, next state and reward do not depend on what happened before (Markov), nor on time",
-        f"there are the {len(counts.states)} states and {len(counts.actions)} actions of the log, and no others",
+        f"all bounds hold together with probability {ask.confidence:g}",
+        *(later if ask.alpha > 0.0 else at_once),
+        f"the {len(counts.states)} states and {len(counts.actions)} actions of the log are all there are",
         f"rewards are in [{low:g}, {high:g}] ({known})",
-        f"values are in {value} ({'given' if ask.range_given else 'from the rewards'})",
-        f"episodes: {ends}",
-        "no action depended on rows that come later in the log's order (by time; episode by episode where time counts "
-        "the steps of each); the number of rows was not chosen by looking at them",
-        "start weights and available actions are as given",
+        "rows were cut off independently of what happened, and none is missing because of what it showed",
+        "the state includes everything that the decisions were based on",
+        "no decision was based on later rows of the log, and nobody chose its length by looking at its rows",
+        "the starting states and the available actions are as given",
     )
 
 

@@ -6,15 +6,20 @@ column of the log, known by its rows alone, or an array that is known exactly (a
 Estimate  on the plug-in model: frequencies P^ and mean costs c^, nothing pooled and nothing penalised. A state that was
           never left costs what a row of the log costs on average, and the end nothing. With W the discounted cost from
           each state, y = c + alpha W(s') has the variance sigma^2 within a pair, and the standard error of the average
-          is (1 - alpha) sqrt( sum lambda^2 sigma^2 / n ), lambda the policy's occupancy, beside which stands what never
-          happened in N rows: the range of the cost over N; and, as for values (algorithms/luck.py), states that were
-          never left: each costs what some state of the log does, nobody knows which, and adds to the sum
+          is (1 - alpha) sqrt( sum lambda^2 sigma^2 / n ), lambda the policy's occupancy. Beside it stand what never
+          happened in N rows and may happen twice in as many: 2 range^2 / N in every pair's variance; and, as for values
+          (algorithms/luck.py), states that were never left: each costs what some state of the log does, nobody knows
+          which, and adds to the sum
               (chance to end there, discounted)^2 (mean over the log's rows of (W(s) - W there)^2)
+Variance  A rare cost was not seen in most pairs; their own squares would say that it cannot happen there. A variance v
+          of what differs by at most `range` takes about range^2 / v rows to show. By so many rows a pair's variance
+          leans on its state's, and that on the log's: next to nothing where costs are frequent or rows many.
           The start is taken as given.
 Luck      A policy that was chosen for what this log says of it looks cheaper, or dearer, than it is: on ICU-Sepsis at
           20,000 rows one of .0208 was put at .0112 +- .0004, where the log's behaviour has .0218. So of the difference
           from what was logged only a part is taken for true, as for values (algorithms/luck.py): two halves of the rows
-          choose policies, the best and the cheapest, and each half is asked what the other's cost.
+          choose policies, the best and the cheapest, and each half is asked what the other's cost. Only that in which
+          the two choices differ makes the answer noisy.
           The careful model pools pairs by what they earn. Pooled so, costs were wrong: on an inventory log a policy of
           5.7 % was estimated at 4.7 +- 0.2 %, and at 5.7 % by the frequencies.
 Moved     The program has the careful model's P~ all the same, to choose a policy. With W as above, of some policy pi,
@@ -46,6 +51,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -63,6 +69,8 @@ from dualq.proof.noise import noise_of
 from dualq.proof.successors import balls_of, largest_gap, sup_over_ball, undominated
 
 Array = np.ndarray
+
+ONCE_OR_TWICE = 2.0  # 1.96 errors are then 2.8 events; where so many are expected none is seen in 6 % of logs
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +166,8 @@ class Estimates:
             return Estimate(limit.value(mdp, (1.0 - alpha) * policy.occupancy(mdp, self.nu), self.nu), 0.0)
         claimed, logged = self.claimed(asked, policy), self.claimed(asked, self.careful.behaviour)
         kept, apart = self.kept(asked), claimed.value - logged.value
-        rows = (1.0 - kept.value) * logged.error + kept.value * claimed.error  # of the same rows: no cancelling
+        own = np.sqrt(kept.value)
+        rows = (1.0 - own) * logged.error + own * claimed.error  # of the same rows: no cancelling
         parts = rows, kept.error * apart, HOW_LUCKY * (1.0 - kept.value) * apart
         return Estimate(logged.value + kept.value * apart, float(np.linalg.norm(parts)))
 
@@ -167,8 +176,7 @@ class Estimates:
         if asked.name not in self._kept:
             ways = (self._halves, self._halves[::-1]) if self._halves else ()
             asks = [[_found(one, other, asked, policy) for policy in one.chosen(asked)] for one, other in ways]
-            both = [tuple(np.add(there, back).tolist()) for there, back in zip(*asks, strict=True)]
-            self._kept[asked.name] = kept_of(both)
+            self._kept[asked.name] = kept_of([_both_ways(*both) for both in zip(*asks, strict=True)])
         return self._kept[asked.name]
 
     def chosen(self, asked: Asked) -> tuple[Policy, Policy]:
@@ -200,7 +208,8 @@ class Estimates:
         occupancy = Policy(policy.matrix).occupancy(self.plug_in, self.nu)[:S]
         squares = (occupancy**2 * self._moments(asked, W)[1] / np.maximum(n, 1)).sum()
         squares += self._unknown(W, (1.0 - alpha) * occupancy.sum(axis=1))
-        error = np.hypot((1.0 - alpha) * np.sqrt(squares), self._unseen(asked))
+        per_row = ((1.0 - alpha) ** 2 * occupancy**2 / np.maximum(n, 1)).sum()
+        error = np.hypot((1.0 - alpha) * np.sqrt(squares), self._unseen(asked, per_row))
         return Estimate((1.0 - alpha) * float(self.nu @ W), float(error))
 
     def _unknown(self, W: Array, ended: Array) -> float:
@@ -209,12 +218,12 @@ class Estimates:
         doubts = [left @ (W[: left.size] - W[s]) ** 2 / counts.total for s in counts.never_left]
         return float(ended[counts.never_left] ** 2 @ np.array(doubts))
 
-    def _unseen(self, asked: Asked) -> float:
-        """What never happened in N rows may still happen once in about N."""
+    def _unseen(self, asked: Asked, per_row: float) -> float:
+        """What never happened in N rows may still happen once or twice in as many: a share of 2/N, in every pair."""
         if asked.column is None:
             return 0.0
         low, high = self.counts.cost_ranges[asked.column]
-        return asked.scale * (high - low) / self.counts.total
+        return asked.scale * (high - low) * float(np.sqrt(ONCE_OR_TWICE * per_row / self.counts.total))
 
     def value(self, policy: Policy) -> Estimate:
         """What a policy may be expected to earn from the start, as the careful policy's value is estimated.
@@ -228,10 +237,10 @@ class Estimates:
         if not gain > 0.0:
             return Estimate(claimed, error)
         best, best_error = self._claimed(careful.policy)
-        best_gain, kept = best - careful.logged.value, careful.kept
-        rows = (1.0 - kept) * careful.logged.error + kept * best_error
+        best_gain, kept, own = best - careful.logged.value, careful.kept, np.sqrt(careful.kept)
+        rows = (1.0 - own) * careful.logged.error + own * best_error
         luck = np.sqrt(max(careful.expected.error**2 - rows**2, 0.0)) / best_gain if best_gain > 0.0 else 0.0
-        rows = (1.0 - kept) * careful.logged.error + kept * error
+        rows = (1.0 - own) * careful.logged.error + own * error
         return Estimate(careful.logged.value + kept * gain, float(np.hypot(rows, luck * gain)))
 
     def _claimed(self, policy: Policy) -> tuple[float, float]:
@@ -243,7 +252,7 @@ class Estimates:
         return float((occupancy * paid).sum()), float(np.sqrt((occupancy**2 * error**2).sum()))
 
     def _moments(self, asked: Asked, W: Array) -> tuple[Array, Array]:
-        """(S, A) mean and variance of y = c + alpha W(s') in each pair; the latter leans on one row of its state's."""
+        """(S, A) mean and variance of y = c + alpha W(s') in each pair; in thin pairs the latter leans on others."""
         counts, limit = self.counts, asked.limit
         to = np.where(counts.ended, len(counts.states), counts.s_next)
         future = self.careful.mdp.discount * np.append(W, 0.0)[to]
@@ -257,17 +266,45 @@ class Estimates:
         y, n = means + future, counts.visits
         mean = counts.per_pair(counts.n * y) / np.maximum(n, 1)
         squares = counts.per_pair(within + counts.n * (y - mean[counts.s, counts.a]) ** 2)
-        total = n.sum(axis=1)
-        middle = (n * mean).sum(axis=1) / np.maximum(total, 1)
-        around = (squares + n * (mean - middle[:, None]) ** 2).sum(axis=1) / np.maximum(total - 1, 1)
-        return mean, np.where(n > 0, (squares + around[:, None]) / np.maximum(n, 1), 0.0)
+        return mean, np.where(n > 0, _variance(squares, n, self._range(asked, W)), 0.0)
+
+    def _range(self, asked: Asked, W: Array) -> float:
+        """How far y can differ in a pair: as the cost can, or where that is known, as what comes after."""
+        if asked.column is None:
+            return self.careful.mdp.discount * float(np.ptp(W))
+        low, high = self.counts.cost_ranges[asked.column]
+        return asked.scale * (high - low)
 
 
-def _found(one: Estimates, other: Estimates, asked: Asked, policy: Policy) -> tuple[float, float, float]:
-    """How a policy that one half chose differs from the log in a cost: found by the other, promised, and a variance.
+def _variance(squares: Array, n: Array, far: float) -> Array:
+    """(S, A) within pairs, from squares about their means; thin pairs lean on their state, and that on the log."""
+    within, freedom = squares.sum(axis=1), n.sum(axis=1) - (n > 0).sum(axis=1)
+    everywhere = within.sum() / max(freedom.sum(), 1)
+    if everywhere <= 0.0:
+        return np.zeros(n.shape)
+    rows = far**2 / everywhere
+    state = ((within + rows * everywhere) / (freedom + rows))[:, None]
+    rows = far**2 / state
+    return (squares + rows * state) / (np.maximum(n - 1, 0) + rows)
 
-    On the pairs that both have seen, with W, occupancy and usual frequencies of the half that chose.
-    """
+
+def _both_ways(there: Found, back: Found) -> tuple[float, float, float]:
+    """Found, promised, and the variance of what was found: of that in which the two choices differ."""
+    variance = ((there.contrast - back.contrast) ** 2 * (there.noise + back.noise)).sum()
+    return there.found + back.found, there.promised + back.promised, float(variance)
+
+
+class Found(NamedTuple):
+    """How a policy that one half chose differs from the log in a cost."""
+
+    found: float  # by the other half
+    promised: float
+    contrast: Array  # (S, A) how much more often it takes each pair
+    noise: Array  # (S, A) variance of a pair's mean in the other half
+
+
+def _found(one: Estimates, other: Estimates, asked: Asked, policy: Policy) -> Found:
+    """On the pairs that both have seen, with W, occupancy and usual frequencies of the half that chose."""
     S = len(one.counts.states)
     mine, limit = one.own(asked)
     W = one.totals(limit, policy)
@@ -277,8 +314,8 @@ def _found(one: Estimates, other: Estimates, asked: Asked, policy: Policy) -> tu
     n = np.where(both, one.counts.visits, 0.0)
     usual = n / np.maximum(n.sum(axis=1, keepdims=True), 1.0)
     contrast = chosen - chosen.sum(axis=1, keepdims=True) * usual  # sums to nothing in every state
-    spread = (contrast**2 * variance / np.where(both, other.counts.visits, 1)).sum()
-    return float((contrast * found).sum()), float((contrast * mean).sum()), float(spread)
+    noise = np.where(both, variance / np.maximum(other.counts.visits, 1), 0.0)
+    return Found(float((contrast * found).sum()), float((contrast * mean).sum()), contrast, noise)
 
 
 # ---- what is proven

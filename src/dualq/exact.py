@@ -36,6 +36,8 @@ METHODS = (*DYNAMIC, "lp", "pdhg")
 LIMITED: dict[str, Callable[[MDP, Any, Any, Any], LimitedSolution]] = {"lp": solve_limited, "mixtures": solve_mixtures}
 SMALL = 1000  # pairs, up to which the linear program is the faster one
 
+ROUNDING = 1e-14  # of the largest reward
+
 
 def solve(
     mdp: MDP,
@@ -80,7 +82,9 @@ def solve(
     if method == "pdhg":
         return solve_pdhg(mdp, weights, TOLERANCE if tolerance is None else float(tolerance), distribution=distribution)
     paid = mdp.rewards[mdp.available]
-    differences = float(np.ptp(paid)) / (1.0 - mdp.discount) or 1.0
+    apart = float(np.ptp(paid))
+    apart = apart if apart > ROUNDING * float(np.abs(paid).max()) else 0.0  # all alike, but for rounding
+    differences = apart / (1.0 - mdp.discount) or 1.0
     asked = 1e-8 * min(1.0, differences) if tolerance is None else float(tolerance)
     V, error_bound, name, iterations = DYNAMIC[method](mdp, asked)
     if error_bound > (1e-6 * differences if tolerance is None else asked):

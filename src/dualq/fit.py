@@ -10,6 +10,7 @@
     fit.returns                    what the log's own episodes earned on average, where it has episodes
     fit.contradicted               the assumptions of all that which the log itself speaks against; () is good
     fit.promised, fit.withheld     may the certificate be relied on, under fit.conditions?  if not, why
+    fit.warnings                   what to know before trusting any of it
     fit.explain(state)             for one state: every action with its rows, its estimated value, what is recommended
     fit.limits                     what became of each limit: estimate, bounds, price;  fit.limits_kept  all promised?
     fit.frontier("stockout")       value against a limit on a cost: the trade-off, as table and chart
@@ -53,7 +54,7 @@ from dualq.policy import Policy
 from dualq.saddle.constrained import LimitedSolution
 from dualq.saved import ARRAYS, FORMAT, NUMBERS, POLICY, Decider, open_saved, sha256_of
 from dualq.solution import Solution
-from dualq.trust import conditions, verdict, withheld
+from dualq.trust import conditions, doubts, open_bins, verdict, withheld
 
 Array = np.ndarray
 
@@ -90,19 +91,20 @@ class Fit:
     def limits_kept(self) -> bool:
         """Whether every limit is promised, with the asked confidence; True where there are none.
 
-        Nothing is promised by a proof whose assumptions the log speaks against (`contradicted`).
+        Nothing is promised by a proof whose assumptions are in doubt, as `withheld` says.
         """
-        return all(kept.kept and not (kept.basis == "proven" and self.contradicted) for kept in self.limits)
+        return all(kept.kept and not (kept.basis == "proven" and doubts(self)) for kept in self.limits)
 
     @property
     def contradicted(self) -> tuple[str, ...]:
-        """The assumptions that the log speaks against: "dynamics" and "rewards" (they changed), "memory".
+        """The assumptions that the log speaks against: "dynamics" and "rewards" (they changed), "memory", "bins", ...
 
-        Estimates and certificate rest on them: what is here is not promised, whatever the numbers say. Where the
-        dynamics changed, the state before tells when it was, and so what follows: that is no finding of its own.
+        Estimates and certificate rest on them: what is here is not promised, whatever the numbers say. Where bins lose
+        information or the dynamics changed, the row before tells of it too: that is no finding of its own.
         """
-        found = dict.fromkeys(check.what for check in self.evidence if check.found and check.what != "behaviour")
-        return tuple(what for what in found if what != "memory" or "dynamics" not in found)
+        against = [check for check in self.evidence if check.found and check.what != "behaviour"]
+        names = {check.what for check in against}
+        return tuple(dict.fromkeys(check.what for check in against if check.because(names) is None))
 
     @property
     def evidence(self) -> list[Finding]:
@@ -154,9 +156,21 @@ class Fit:
         """Whether what is recommended is what was logged."""
         return np.array_equal(self.policy.matrix, self.behaviour.matrix)
 
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader must know before trusting the fit: of the log, and of where the policy goes."""
+        return [*self.coverage.warnings, *open_bins(self)]
+
+    def _in_doubt(self, estimate: Estimate) -> Estimate:
+        """Without its error where the log speaks against what it rests on: an error of the wrong model is none."""
+        return Estimate(estimate.value, None) if self.contradicted else estimate
+
     @cached_property
     def expected(self) -> Estimate:
-        """The recommended policy's value at the start: an estimate, not a promise."""
+        """The recommended policy's value at the start: an estimate, not a promise; no error where `contradicted`."""
+        return self._in_doubt(self._expected())
+
+    def _expected(self) -> Estimate:
         S = len(self.counts.states)
         if np.array_equal(self.policy.matrix, self.careful.policy.matrix[:S]):
             return self.careful.expected
@@ -190,8 +204,8 @@ class Fit:
 
     @property
     def logged(self) -> Estimate:
-        """The logged behaviour's value at the start."""
-        return self.careful.logged
+        """The logged behaviour's value at the start; no error where `contradicted`."""
+        return self._in_doubt(self.careful.logged)
 
     @cached_property
     def costs(self) -> dict[str, dict[str, Estimate]]:
@@ -200,7 +214,7 @@ class Fit:
         for name in self.counts.cost_sums:
             cost = Asked(Limit(name, estimates.means(name), "<=", 0.0), name)  # the bound is not looked at
             policies = {"logged": self.careful.behaviour, "recommended": self._everywhere}
-            found[name] = {which: estimates.of(cost, policy) for which, policy in policies.items()}
+            found[name] = {which: self._in_doubt(estimates.of(cost, policy)) for which, policy in policies.items()}
         return found
 
     @cached_property
@@ -352,6 +366,7 @@ class Fit:
             "withheld": list(self.withheld),
             "conditions": list(self.conditions),
             "contradicted": list(self.contradicted),
+            "warnings": self.warnings,
             "limits": [_written(kept) for kept in self.limits],
             "limits_kept": self.limits_kept,
             "limits_wanted": [dataclasses.asdict(pair) for pair in self.limits_wanted],
@@ -364,6 +379,17 @@ class Fit:
             "share_changed": self.share_changed,
             "coverage": self.coverage.summary(),
         }
+
+    def __repr__(self) -> str:
+        from dualq.report.words import brief
+
+        return brief(self)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the verdict, the numbers and the changes worth most."""
+        from dualq.report.notebook import fragment
+
+        return fragment(self)
 
     # ---- what leaves the room
 

@@ -60,10 +60,10 @@ class Frontier:
             dict(zip(self.columns, map(float, row), strict=True)) for row in zip(*self.columns.values(), strict=True)
         ]
 
-    def chart(self, band: bool = True, marked: float | None = None) -> str:
+    def chart(self, band: bool = True, marked: float | None = None, width: int = charts.WIDE) -> str:
         """The curve as SVG, and the fit's policy; `band` with what is proven, `marked` with a line at a limit."""
-        titles = f"{self.name}, per step", "value from the start"
-        return charts.curve(self.rows(), *titles, band, marked, self.chosen)
+        titles = f"{self.name}, on average", "expected to earn"
+        return charts.curve(self.rows(), *titles, band, marked, self.chosen, width)
 
 
 def frontier_of(

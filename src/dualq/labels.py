@@ -6,6 +6,7 @@ columns make up a state, one value per column. Labels keep their types: 3 stays 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
@@ -69,6 +70,8 @@ class Labels:
             if value in known:
                 continue
             whose = f" {name}" if len(self.names) > 1 else ""
+            if isinstance(value, int | float) and all(isinstance(k, str) and _BIN.fullmatch(k) for k in known):
+                return f"; {name} was cut into bins such as {next(iter(known))!r}: fit.act takes the number itself"
             near = _meant(value, known)
             if near is not None:
                 return f"; did you mean{whose} {near!r}?"
@@ -122,6 +125,9 @@ class Labels:
     def __repr__(self) -> str:
         few = ", ".join(repr(v) for v in self.values[:4])
         return f"Labels({len(self)} of {' × '.join(self.names)}: {few}{', ...' if len(self) > 4 else ''})"
+
+
+_BIN = re.compile(r"(<|>=) \S+|\[\S+, \S+\)")  # the label of an interval of numbers
 
 
 def as_labels(labels: Labels | Iterable[Label] | None, count: int, name: str) -> Labels:

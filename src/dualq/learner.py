@@ -5,8 +5,10 @@ learner.fit(frame)
 learner.predict(frame[["stock", "season"]])        an action for each row
 learner.predict_proba(frame[["stock", "season"]])  the probability of each action: with limits, what is promised
 
-It can be the last step of a Pipeline, and be searched over: GridSearchCV with a `scoring` of one's own, since there is
-no score without a simulator.
+learner.score(other)                               what the policy is expected to earn by the rows of another log
+
+It can be the last step of a Pipeline, and be searched over with GridSearchCV; where rows of an episode belong together,
+with GroupKFold or PredefinedSplit, so that an episode is not torn apart.
 """
 
 from __future__ import annotations
@@ -18,8 +20,11 @@ from typing import Any
 import numpy as np
 
 from dualq.errors import LogError
+from dualq.fit import Fit
 from dualq.learning import learn
+from dualq.logs.starts import start_weights
 from dualq.logs.tables import read_log
+from dualq.policy import Policy
 
 LEARNING = (
     "discount",
@@ -36,7 +41,7 @@ LEARNING = (
 class PolicyLearner:
     """Learns a policy from a frame; the arguments are those of `learn` and the columns of `read_log`.
 
-    After `fit`, `fit_` is the Fit: the policy, the certificate, the coverage.
+    After `fit`, `fit_` is the Fit: the policy, the certificate, the coverage; `classes_` are the actions' labels.
     """
 
     def __init__(
@@ -98,7 +103,36 @@ class PolicyLearner:
         params = self.get_params()
         learning = {name: params.pop(name) for name in LEARNING}
         self.fit_ = learn(read_log(X, **params), **learning)
+        actions = self.fit_.policy.actions
+        self.classes_ = _as_array(list(actions), len(actions.names))
         return self
+
+    def score(self, X: Any, y: None = None) -> float:
+        """What the policy is expected to earn by the rows of another log: its value in that log's own model.
+
+        An estimate from rows that had no say in the choice, so without the luck of choosing; no bound. Where the other
+        log never was, or never did in a state what the policy does there, it does what that log did.
+        """
+        params = self.get_params()
+        log = read_log(X, **{name: value for name, value in params.items() if name not in LEARNING})
+        counts, policy = log.counts(), self._fitted.policy
+        mdp, visits = counts.mdp(params["discount"]), counts.visits
+        matrix = np.full(mdp.rewards.shape, 1.0 / len(counts.actions))
+        for s, label in enumerate(counts.states):
+            known = label in policy.states
+            asked = policy.matrix[policy.states.index(label)] if known else np.zeros(len(policy.actions))
+            chances = np.array([asked[policy.actions.index(a)] if a in policy.actions else 0.0 for a in counts.actions])
+            chances = np.where(visits[s] > 0, chances, 0.0)
+            chances = chances if chances.any() else visits[s]
+            matrix[s] = chances / chances.sum() if chances.any() else matrix[s]
+        start = start_weights(log, params["start"])
+        return float(start @ Policy(matrix, mdp.states, mdp.actions).value(mdp)[: len(counts.states)])
+
+    @property
+    def _fitted(self) -> Fit:
+        if not hasattr(self, "fit_"):
+            raise LogError("nothing was learned yet; call fit first")
+        return self.fit_
 
     def predict(self, X: Any) -> np.ndarray:
         """The action of highest probability for each row of a frame with the state's columns.
@@ -106,20 +140,23 @@ class PolicyLearner:
         With limits the policy may be random, and what is promised is promised of it: draw from `predict_proba`, or
         ask `fit_.act`. Always taking the most probable action is another policy, which may break the limits.
         """
-        chosen = self.predict_proba(X).argmax(axis=1)
-        actions = self.fit_.policy.actions
-        found = np.empty(len(chosen), object)
-        for i, a in enumerate(chosen):
-            found[i] = actions[int(a)]
-        return np.array(found.tolist()) if len(actions.names) == 1 else found
+        chances = self.predict_proba(X)
+        return self.classes_[chances.argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """(n, actions) the probability of each action for each row, in the order of `fit_.policy.actions`."""
-        if not hasattr(self, "fit_"):
-            raise LogError("nothing was learned yet; call fit first")
-        policy = self.fit_.policy
+        """(n, actions) the probability of each action for each row, in the order of `classes_`."""
+        policy = self._fitted.policy
         places = [policy.states.index(self.fit_.label(row)) for row in _columns(X, policy.states.names)]
         return policy.matrix[np.array(places, int)]
+
+
+def _as_array(labels: list[Any], columns: int) -> np.ndarray:
+    """Labels of one column as an array of their type, of several as objects."""
+    if columns == 1:
+        return np.array(labels)
+    found = np.empty(len(labels), object)
+    found[:] = labels
+    return found
 
 
 def _columns(frame: Any, names: tuple[str, ...]) -> list[tuple[Any, ...]]:

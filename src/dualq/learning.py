@@ -12,6 +12,7 @@ No propensities and no simulator are needed: whatever behaviour left the log, ho
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,7 @@ import numpy as np
 
 from dualq._version import __version__
 from dualq.algorithms.choices import frequencies
+from dualq.algorithms.clusters import shared_factor
 from dualq.algorithms.luck import Estimate
 from dualq.algorithms.pessimism import Careful, careful_model
 from dualq.algorithms.schedules import inverse_sqrt
@@ -34,14 +36,17 @@ from dualq.logs.checks.ends import check_said
 from dualq.logs.checks.returns import returns_of
 from dualq.logs.counts import Counts
 from dualq.logs.log import Log
+from dualq.logs.schema import ROW
 from dualq.logs.starts import start_weights
 from dualq.logs.tables import TableLog, read_log
 from dualq.margins import SHARE_OF_VALUE, asked_for, keep, program_gap
+from dualq.plain import few
 from dualq.policy import Policy
 from dualq.proof.evidence import paid_at_the_end
 from dualq.saddle.gaps import duality_gap
 from dualq.solution import Solution
 from dualq.training import train
+from dualq.trust import ASSUMPTIONS
 
 Array = np.ndarray
 
@@ -60,6 +65,7 @@ def learn(
     limits: Any = None,
     margin: str = "certified",
     value_range: tuple[float, float] | None = None,
+    assume: Any = (),
     progress: Callable[[str], None] | None = None,
     **columns: Any,
 ) -> Fit:
@@ -80,6 +86,7 @@ def learn(
     margin        "certified": the ceilings of the limited costs are within the limits, where the log can prove it;
                   "none": their estimates are, and nothing is promised
     value_range   what values can be, if more is known than rewards say: (0, 1) where only the end of an episode pays 1
+    assume        what you vouch for where the log cannot tell: "set aside" (the rows set aside are like the others)
     progress      called with the name of each stage when it begins
     columns       of `read_log`, where `log` is not opened yet: state=..., action=..., reward=..., ...
     """
@@ -87,16 +94,22 @@ def learn(
     if solver not in SOLVERS:
         raise LogError(f"solver is {solver!r}; it must be one of {', '.join(SOLVERS)}")
     check_confidence(confidence)
+    assumed = [assume] if isinstance(assume, str) else list(assume)
+    for word in assumed:
+        if word not in ASSUMPTIONS:
+            raise LogError(f"assume is {word!r}; it must be one of {few(ASSUMPTIONS)}")
     if limits is not None and solver != "exact":
         raise LogError(f"solver is {solver!r}; with limits it must be exact")
-    log = _opened(log, columns)
+    log = _opened(log, columns, discount)
+    if start is None and discount == 0.0:
+        start = "log"  # every decision counts alike, not only the first of an episode
     begin("Counting the log's rows")
     check_said(log)
     counts, coverage = log.counts(), log.coverage()
     weights = start_weights(log, start)
 
     begin("Learning (the first run also compiles)")
-    careful = careful_model(counts, discount, weights, pessimism)
+    careful = _with_groups(log, careful_model(counts, discount, weights, pessimism), weights)
     delta = 1.0 - confidence
     estimates = Estimates(counts, careful, weights)
     asked = () if limits is None else asked_for(limits, estimates)
@@ -138,6 +151,7 @@ def learn(
             "start": _where(log, start),
             "set_aside": str(log.quarantine) if coverage.skipped else None,
             "bins": {column: list(bins.edges) for column, bins in log.bins.items()},
+            "assumed": assumed,
             "guessed": {part: list(names) for part, names in log.guessed.items()},
             "solver": solver,
             "gap": gap,
@@ -148,12 +162,37 @@ def learn(
     )
 
 
-def _opened(log: Any, columns: dict[str, Any]) -> Log | TableLog:
+def _opened(log: Any, columns: dict[str, Any], discount: float) -> Log | TableLog:
+    """The log; where nothing that comes later counts, and no word was said of it, every row is a case of its own."""
     if not isinstance(log, Log | TableLog):
+        later = (columns.get(part) for part in ("next_state", "time", "episode", "terminal", "truncated"))
+        if discount == 0.0 and all(part in (None, False) for part in later):
+            columns = columns | {"terminal": ROW}
         return read_log(log, **columns)
     if columns:
         raise LogError(f"the log is open already; give {', '.join(columns)} to read_log")
     return log
+
+
+def _with_groups(log: Log | TableLog, careful: Careful, start: Array) -> Careful:
+    """The errors as they are where rows of one moment, or of one episode, err together (clusters.py)."""
+    trace = log.trace()
+    if trace is None or not trace.has_episodes:
+        return careful
+    used, mdp = trace.used, careful.mdp
+    shared = not trace.restarts and np.isfinite(trace.t).all()
+    moment = np.unique(trace.t[used], return_inverse=True)[1] if shared else None
+    rows = (trace.s[used], trace.a[used], trace.r[used], np.maximum(trace.s_next[used], 0), trace.ended[used])
+    eta = np.full(mdp.num_states, np.finfo(float).tiny)
+    eta[: start.size] += start
+
+    def grouped(estimate: Estimate, policy: Policy) -> Estimate:
+        V, occupancy = policy.value(mdp), policy.occupancy(mdp, eta)
+        factor = shared_factor(*rows, (moment, trace.episode[used]), V, occupancy, mdp.discount)
+        return Estimate(estimate.value, factor * estimate.error)
+
+    expected = grouped(careful.expected, careful.policy)
+    return dataclasses.replace(careful, expected=expected, logged=grouped(careful.logged, careful.behaviour))
 
 
 def _returns(log: Log | TableLog, counts: Counts, careful: Careful, level: float) -> tuple[Estimate | None, Any]:

@@ -519,17 +519,17 @@ def _check_plug_in(estimates: Estimates, asked: Sequence[Asked]) -> None:
 
 
 HOW = {
-    "proven": "It is the best found whose ceilings, proven from this log, are within the limits.",
-    "lowest ceiling": "No policy's ceiling was found within the limits, so they are not promised: this policy has the "
-    "lowest ceiling.",
-    "estimated": "From this log next to nothing can be proven of these costs, so the limits are not promised: the "
-    "policy is the best whose estimates are within the limits by a margin of their standard errors.",
-    "lowest estimate": "No policy's estimates were found within the limits by a margin of their standard errors, so "
-    "they are not promised: this policy has the lowest that were found.",
-    "model": "They are kept on the log's own model; nothing is promised of the true process.",
-    "none": "The limits are kept on the log's frequencies alone, with no margin, so they are not promised: the truth "
-    "may well be beyond them.",
-    "none, but proven": "No margin was asked for; the ceilings, as proven, are within the limits all the same.",
+    "proven": "It is the best policy found whose bounds on the limited costs stay within the limits.",
+    "lowest ceiling": "No policy was found whose bounds stay within the limits, so they are not guaranteed: this "
+    "policy has the lowest bounds.",
+    "estimated": "This log can prove next to nothing about these costs, so the limits are not guaranteed: the policy "
+    "is the best one that is expected to keep them, with a margin of standard errors.",
+    "lowest estimate": "No policy was found that is expected to keep the limits with a margin of standard errors, so "
+    "they are not guaranteed: this policy comes closest.",
+    "model": "The limits are kept in the model of the log; they are not guaranteed.",
+    "none": "The limits are kept in the log's own averages, with no margin, so they are not guaranteed: the truth may "
+    "well be beyond them.",
+    "none, but proven": "No margin was asked for, but the bounds stay within the limits anyway.",
     "by themselves": "These limits need no estimate.",
 }
 
@@ -540,13 +540,13 @@ def _reason(solution: LimitedSolution, limits: Sequence[Kept], how: str, estimat
     mixed = solution.dual_policy.matrix[:S].max(axis=1) < 1.0 - 1e-9
     mixed &= acted & (solution.occupancy[:S].sum(axis=1) > 0.0)
     count = int(mixed.sum())
-    random = f"random in {count:,} of {int(acted.sum()):,} states" if count else "random in no state"
+    random = f"chooses at random in {count:,} of {int(acted.sum()):,} states" if count else "never chooses at random"
     if all(kept.basis in ("exact", "model") for kept in limits):
         how = "by themselves" if all(kept.kept for kept in limits) else "model"
     elif how == "none" and all(kept.kept for kept in limits):
         how = "none, but proven"
     texts = " and ".join(kept.text for kept in limits)
     return (
-        f"The policy is the best under {texts} where thin pairs are pooled and penalised, read from the dual: it is "
+        f"The new policy earns as much as possible under {texts}. Rarely tried actions are judged cautiously. It "
         f"{random}. {HOW[how]}"
     )

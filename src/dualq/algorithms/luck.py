@@ -2,12 +2,23 @@
 
 Kept      `claimed` is the policy's value in the pooled model. It was chosen for being high: part of what it has above
           the logged value is luck. How much, the log itself tells: its rows are dealt at random to two halves (rows are
-          independent given their pair), each half chooses a policy, and the other one is asked about it. Over the pairs
-          that both have seen, with V, occupancy and usual frequencies of the half that chose,
-              kept = sum (occupancy - usual) mean_other / sum (occupancy - usual) mean~
-          both ways together: luck is not found again. It is measured with an error and lies between 0 and 1, all of
-          which is possible before. This is so with half of the rows; with all of them it is 2 kept / (1 + kept), the
-          reliability of a test of twice the length (Spearman; Brown; 1910). Mean and deviation of that, and then
+          independent given their pair), each half chooses a policy, and the other one is asked about it. Where both
+          have seen the pairs, the asked half puts its own frequencies into the model of the half that chose; elsewhere
+          the policy does as usual. In either model it gains something over what was usual, and
+              kept = gain found in the model with the other's rows / gain promised in the chooser's own
+          both ways together: luck is not found again. The whole policy is evaluated anew, not only its first step with
+          the chooser's V: part of V is luck too, and the policy goes where it is high. With c the occupancy less the
+          usual one, of the policy that a half was asked about and of the one that it chose itself, what was found has
+              variance = sum (c_asked - c_chosen)^2 sigma^2 / n        over the rows of both halves
+          beside what was promised: where both choose the same there is no luck of choice at all.
+          Of gains that could not be asked about, pairs that only one half has seen, luck may be another part: if they
+          are the part 1 - h of the claimed gain, (1/h - 1) (promised - found)^2 is added where less was found.
+          Before, every value of `kept` from 0 to 1 is alike, and more than 1 less and less so: pooling may have been
+          too careful. No more is expected than is claimed; that there may be more is part of the error.
+All rows  This is so with half of the rows. With all of them, unpooled claims would have 2 kept / (1 + kept), the
+          reliability of a test of twice the length (Spearman; Brown; 1910); claims that are pooled as they should be
+          keep the same part with any number of rows, as they are smaller where rows are fewer. What is true lies
+          somewhere between the two, everywhere alike. Mean and deviation of that, and then
               expected = logged + kept (claimed - logged)
           Costs of a policy that was chosen for what it earns are lucky too, and dealt with alike (costs.py).
 Error     of a value in a model, with the values V of that policy there and its occupancy: the squares of three parts
@@ -23,8 +34,10 @@ Error     of a value in a model, with the values V of that policy there and its 
             unknown  states that were never left are worth some state of the log, nobody knows which, nor whether the
                      policy does better there than what was logged, which is worth V_b: each adds
                      (chance to end there, discounted)^2 (variance of V over the log's rows + mean(V - V_b)^2)
-          That of `expected` is the one of the two values, by their parts, beside the deviation of `kept` times the
-          gain and half of what was taken off for luck: how lucky one log was is not known better than that. The
+          That of `expected` is the one of the two values, by 1 - sqrt(kept) and sqrt(kept), beside the deviation of
+          `kept` times the gain and half of what was taken off for luck: how lucky one log was is not known better than
+          that. (Of means that scatter by t^2 and are seen with noise v, a part k = t^2 / (t^2 + v) of a difference is
+          true, and what is not known of it has the variance k v, not k^2 v.) The
           error of pooled rows would be smaller, as far as their prior is right; this one does not rely on it.
 The start is taken as given. An estimate with its standard error is no floor: that is the certificate's.
 """
@@ -33,10 +46,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from dualq.algorithms.pooling import ROUNDING, Fitted, Moments, Rows, row_variance
+from dualq.chains import solve_chain
 from dualq.logs.counts import Counts
 from dualq.mdp import MDP
 from dualq.policy import Policy
@@ -44,6 +60,8 @@ from dualq.policy import Policy
 Array = np.ndarray
 Learn = Callable[[Rows], tuple[Fitted, Policy]]
 
+PARTS = np.linspace(0.0, 2.0, 201)  # the values that `kept` can have
+TOO_CAREFUL = 0.5  # how far beyond 1 `kept` may well be
 HOW_LUCKY = 0.5  # the deviation of what was taken off for luck, as a part of it
 
 
@@ -72,7 +90,8 @@ def expect(
     logged = estimate(rows, apart, behaviour, start, usual)
     error = estimate(rows, pooled, policy, start, usual).error
     gain = claimed - logged.value
-    of_rows = (1.0 - kept.value) * logged.error + kept.value * error  # of the same rows: no cancelling
+    own = np.sqrt(kept.value)
+    of_rows = (1.0 - own) * logged.error + own * error  # of the same rows: no cancelling
     parts = of_rows, kept.error * gain, HOW_LUCKY * (1.0 - kept.value) * gain
     return Estimate(logged.value + kept.value * gain, float(np.linalg.norm(parts))), logged, claimed
 
@@ -108,53 +127,82 @@ def _reward_spread(rows: Rows) -> float:
 # ---- what of a gain is luck
 
 
-def part_kept(counts: Counts, discount: float, start: Array, learn: Learn) -> Estimate:
-    """The part of a promised gain over the log that is there in rows which had no say in the choice."""
+def part_kept(counts: Counts, discount: float, start: Array, learn: Learn, gain: float) -> Estimate:
+    """The part of a claimed gain over the log that is there in rows which had no say in the choice."""
     dealt = halves(counts, np.random.default_rng(0))
     if min(half.total for half in dealt) == 0:
         return kept_of([])
     one, other = (Rows.of(half, discount) for half in dealt)
-    there, back = _asked(one, other, start, learn), _asked(other, one, start, learn)
-    found, promised, variance = np.add(there, back).tolist()
-    return kept_of([(found, max(promised, 0.0), variance)])
+    learned = learn(one), learn(other)
+    there, back = _asked(one, other, start, *learned[0]), _asked(other, one, start, *learned[1])
+    variance = 0.0
+    for rows, (fit, _), chosen, asked in ((other, learned[1], back, there), (one, learned[0], there, back)):
+        S = asked.here.shape[0]
+        noise = np.divide(fit.sigma2[:S], rows.n[:S], out=np.zeros(asked.here.shape), where=one.n[:S] * other.n[:S] > 0)
+        variance += float(((asked.here - chosen.at_home) ** 2 * noise).sum())
+    found, promised = there.found + back.found, max(there.promised + back.promised, 0.0)
+    if 0.0 < promised < 2.0 * gain:  # of gains that could not be asked about, luck may be another part
+        variance += (2.0 * gain / promised - 1.0) * min(found - promised, 0.0) ** 2
+    return kept_of([(found, promised, variance)])
 
 
 def kept_of(asked: Sequence[tuple[float, float, float]]) -> Estimate:
     """`kept`, with all rows, from what one half found, what the other had promised, and the variance of the first."""
-    parts = np.linspace(0.0, 1.0, 101)
-    fits = np.zeros(parts.size)
+    fits = -np.maximum(PARTS - 1.0, 0.0) / TOO_CAREFUL
     for found, promised, variance in asked:
         if promised != 0.0:
-            fits -= 0.5 * (found - parts * promised) ** 2 / max(variance, (1e-4 * promised) ** 2)
+            fits -= 0.5 * (found - PARTS * promised) ** 2 / max(variance, (1e-4 * promised) ** 2)
     chances = np.exp(fits - fits.max())
     chances /= chances.sum()
-    full = 2.0 * parts / (1.0 + parts)
-    mean = float(chances @ full)
-    return Estimate(mean, float(np.sqrt(chances @ (full - mean) ** 2)))
+    more = np.maximum(2.0 * PARTS / (1.0 + PARTS) - PARTS, 0.0)
+    full = PARTS + 0.5 * more
+    kept = min(float(chances @ full), 1.0)
+    return Estimate(kept, float(np.sqrt(chances @ ((full - kept) ** 2 + more**2 / 12.0))))
 
 
-def _asked(chose: Rows, other: Rows, start: Array, learn: Learn) -> tuple[float, float, float]:
-    """Gain over the log, on pairs that both have seen: what `other` finds, what was promised, the first's variance."""
-    fit, policy = learn(chose)
-    S = chose.counts.shape[0]
-    V = np.zeros(other.total.size)
-    V[:S] = fit.V[:S]
-    theirs = other.moments(V)
-    weights = np.full(chose.total.size, np.finfo(float).tiny)
-    weights[:S] = np.maximum(start[:S], weights[:S])
+class Asked(NamedTuple):
+    """What one half says of the policy that the other one chose: gains over the log, on pairs that both have seen."""
+
+    found: float
+    promised: float  # by the half that chose
+    here: Array  # (S, A) how much more often it takes each pair than the log, in the half that was asked
+    at_home: Array  # and in the half that chose
+
+
+def _asked(chose: Rows, other: Rows, start: Array, fit: Fitted, policy: Policy) -> Asked:
+    S, A = chose.counts.shape
     both = chose.supported[:S] & other.supported[:S]
-    occupancy = policy.occupancy(fit.pooled, weights)[:S]
-    chosen = np.where(both, occupancy, 0.0)
-    n_1, n_2 = np.where(both, chose.n[:S], 0.0), np.where(both, other.n[:S], 1.0)
-    usual = n_1 / np.maximum(n_1.sum(axis=1, keepdims=True), 1.0)
-    contrast = chosen - chosen.sum(axis=1, keepdims=True) * usual  # sums to nothing in every state
-    found = (contrast * theirs.mean[:S]).sum()
-    Q = np.where(both, fit.pooled.q_values(fit.V)[:S], 0.0)
-    promised = (contrast * Q).sum()
-    if abs(promised) <= ROUNDING * occupancy.sum() * np.abs(Q).max():  # where it goes it does as the log did
+    n = np.where(both, chose.n[:S], 0.0)
+    usual = np.where(
+        np.any(both, axis=1, keepdims=True), n / np.maximum(n.sum(axis=1, keepdims=True), 1.0), chose.habit[:S]
+    )
+    taken = np.where(both, policy.matrix[:S], 0.0)
+    taken += (1.0 - taken.sum(axis=1, keepdims=True)) * usual
+    # The end is worth nothing, so that it can be left out.
+    mine, theirs = (sp.csr_array(mdp.transitions[: S * A, :S]) for mdp in (fit.pooled, other.plug_in))
+    seen = both.ravel() * 1.0
+    theirs = sp.csr_array(sp.diags_array(seen) @ theirs + sp.diags_array(1.0 - seen) @ mine)
+    pay = fit.pooled.rewards[:S]
+    alpha, nu = chose.plug_in.discount, start[:S]
+    at_home = _visits(mine, taken, alpha, nu) - _visits(mine, usual, alpha, nu)
+    here = _visits(theirs, taken, alpha, nu) - _visits(theirs, usual, alpha, nu)
+    promised = (at_home * pay).sum()
+    if abs(promised) <= ROUNDING * np.abs(pay).max() / (1.0 - alpha):  # where it goes it does as the log did
         promised = 0.0
-    variance = (contrast**2 * fit.sigma2[:S] / n_2).sum()
-    return float(found), float(promised), float(variance)
+    found = (here * np.where(both, other.plug_in.rewards[:S], pay)).sum()
+    return Asked(float(found), float(promised), here, at_home)
+
+
+def _chain(P: sp.csr_array, matrix: Array) -> sp.csr_array:
+    """(S, S): where a policy goes."""
+    s, a = np.nonzero(matrix)
+    S, A = matrix.shape
+    return sp.csr_array(sp.csr_array((matrix[s, a], (s, s * A + a)), shape=(S, S * A)) @ P)
+
+
+def _visits(P: sp.csr_array, matrix: Array, alpha: float, nu: Array) -> Array:
+    """(S, A): the occupancy."""
+    return solve_chain(_chain(P, matrix), alpha, nu, transpose=True)[:, None] * matrix
 
 
 def halves(counts: Counts, rng: np.random.Generator) -> tuple[Counts, Counts]:

@@ -82,7 +82,8 @@ def careful_model(
     fit, policy, moved = _fit(rows, z, k_scale)
     behaviour = Policy(rows.habit, rows.plug_in.states, rows.plug_in.actions, ~rows.seen)
     apart = rows.pooled_model(_alone(rows), fit.unknown_value)  # on average the log needs no pooling
-    kept = part_kept(counts, discount, start, lambda half: _fit(half, z, k_scale)[:2])
+    gain = float(start @ (policy.value(fit.pooled) - behaviour.value(apart)))
+    kept = part_kept(counts, discount, start, lambda half: _fit(half, z, k_scale)[:2], gain)
     expected, logged, claimed = expect(rows, fit.pooled, apart, policy, behaviour, start, kept)
     return Careful(
         mdp=fit.mdp,
@@ -99,7 +100,7 @@ def careful_model(
         kept=kept.value,
         pessimism=pessimism,
         moved=moved,
-        reason=_reason(rows, policy, expected, logged, pessimism),
+        reason=_reason(rows, policy, pessimism),
     )
 
 
@@ -194,15 +195,18 @@ def pair_errors(rows: Rows, V: Array, shares: Array) -> Array:
     return np.where(rows.supported, np.sqrt(sigma2 * shares / np.maximum(rows.n, 1.0)), np.inf)
 
 
-def _reason(rows: Rows, policy: Policy, expected: Estimate, logged: Estimate, pessimism: float) -> str:
+def _reason(rows: Rows, policy: Policy, pessimism: float) -> str:
+    """How the policy was chosen."""
     choices = rows.supported.sum(axis=1) > 1
     chosen, usual = policy.matrix.argmax(axis=1), rows.n.argmax(axis=1)
     changed = int((choices & (chosen != usual)).sum())
-    how = "the plug-in, with no pessimism" if pessimism == 0.0 else "optimal where thin pairs are pooled and penalised"
+    care = "Averages of the log are taken at face value, however few rows they have (pessimism 0)."
+    if pessimism > 0.0:
+        care = "Rarely tried actions are judged cautiously."
+    some = f"{changed:,}" if changed else "none"
     return (
-        f"The policy is {how}: of {int(rows.seen.sum()):,} states in the log {int(choices.sum()):,} saw more than one "
-        f"action, and in {changed:,} of them it prefers another than the most frequent; "
-        f"its expected value is {expected}, that of the log {logged}."
+        f"In {int(choices.sum()):,} of {int(rows.seen.sum()):,} states the log has tried more than one action; in "
+        f"{some} of these the new policy prefers another action than the most frequent one. {care}"
     )
 
 

@@ -12,14 +12,14 @@ from typing import Annotated
 import typer
 
 from dualq._version import __version__
-from dualq.cli import known, logs, paper, tradeoff
+from dualq.cli import known, logs, look, paper, tradeoff
 from dualq.errors import DualqError
 
 app = typer.Typer(
     name="dualq",
     help="Learn a better policy from the log you already have, and say how good it is.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,  # --install-completion, --show-completion
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: in half the time
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -74,9 +74,10 @@ def _dualq(
 
 
 app.command(short_help="Learn a policy from a log, and say how good it is.")(logs.learn)
-app.command(short_help="All that is known of one state of a log.")(logs.explain)
-app.command(short_help="What to do in one state.")(logs.act)
-app.command(short_help="What a limit on a cost costs: value against the limit.")(tradeoff.frontier)
+app.command(short_help="Look at a log: its columns, what is suspicious, and the line to learn from it.")(look.look)
+app.command(short_help="Explain one state: every action, its rows and what it earns.")(logs.explain)
+app.command(short_help="Say what to do in one state.")(logs.act)
+app.command(short_help="Show what a limit on a cost costs.")(tradeoff.frontier)
 app.command(short_help="Solve a known model exactly.")(known.solve)
-app.command(short_help="Write a simulated log of a problem with a known model.")(known.simulate)
-app.command(short_help="Measure whether the paper's claims hold, figure by figure.")(paper.reproduce)
+app.command(short_help="Write a simulated log.")(known.simulate)
+app.command(short_help="Measure whether the claims of the paper hold.")(paper.reproduce)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dualq.solution import Solution
 
 FIRST_STATES = 10  # shown of a policy; the rest is in policy.csv
-KEEPS = "--out DIR keeps the policy and the whole solution."
+KEEPS = "to keep the policy and the whole solution, add --out DIR."
 
 
 def solve(
@@ -31,7 +31,7 @@ def solve(
         float | None,
         typer.Option(
             metavar="NUMBER",
-            help="What a reward one step later is worth: at least 0, below 1. A .csv needs it; "
+            help="How much a reward counts if it comes one step later: at least 0, below 1. A .csv needs it; "
             "for an .npz it replaces the one in the file.",
             show_default=False,
         ),

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dualq.cli.columns import bins_of, listed, or_none
 from dualq.cli.shared import Json, console, print_files, print_json, stages, working
 from dualq.errors import LogError
-from dualq.plain import count
 
 if TYPE_CHECKING:
     from dualq.fit import Fit
@@ -43,84 +43,124 @@ def learn(
         str | None,
         typer.Argument(
             metavar="[LOG]",
-            help="A file, folder, glob or database; without one, the log that ships with dualq.",
+            help="A file, folder, glob or database. Without one: the example that ships with dualq.",
             show_default=False,
         ),
     ] = None,
-    state: Annotated[str | None, _columns("What was seen; several columns as stock,season.")] = None,
-    action: Annotated[str | None, _columns("What was done.")] = None,
+    state: Annotated[str | None, _columns("What was known when deciding; several columns: stock,season.")] = None,
+    action: Annotated[str | None, _columns("What was decided.")] = None,
     reward: Annotated[str | None, _columns("What was earned.")] = None,
     next_state: Annotated[
-        str | None, _columns("What was seen next; else the next row of the episode; `none` if no column is.")
+        str | None, _columns("The state afterwards. Without it: the next row of the episode. `none`: no such column.")
     ] = None,
-    episode: Annotated[str | None, _columns("Which rows belong together; `none` if no column says so.")] = None,
-    time: Annotated[str | None, _columns("Their order; `row` for the order in the file, or `none`.")] = None,
+    episode: Annotated[
+        str | None, _columns("Which rows belong together, such as shop or patient. `none`: no such column.")
+    ] = None,
+    time: Annotated[
+        str | None, _columns("The order of the rows. `row`: as in the file. `none`: no order is known.")
+    ] = None,
     terminal: Annotated[
-        str | None, _columns("Whether the episode ended here; `last` if all ended with their last rows, or `none`.")
+        str | None,
+        _columns("True where an episode ended. `last`: every last row ended its episode. `none`: no such column."),
     ] = None,
     truncated: Annotated[
-        str | None, _columns("Whether the recording stopped here; `last` if all did, or `none`.")
+        str | None,
+        _columns("True where a recording stopped. `last`: every last row is such a stop. `none`: no such column."),
     ] = None,
-    cost: Annotated[list[str] | None, _option("COLUMN", "A cost to count beside the reward; may be repeated.")] = None,
+    cost: Annotated[
+        list[str] | None,
+        _option("COLUMN", "A cost to count beside the reward, for --limit and frontier; may be repeated."),
+    ] = None,
     bins: Annotated[
         list[str] | None,
-        _option("COLUMN=N", "Cut a column of numbers into N bins of equal size, or at edges: COLUMN=0,10,50."),
+        _option(
+            "COLUMN=N",
+            "Cut numbers into N bins with equally many rows, or at edges: COLUMN=0,10,50. `auto` finds bins.",
+        ),
     ] = None,
-    delimiter: Annotated[
-        str | None, _option("MARK", "Between the fields of a CSV, where it is an unusual one.")
-    ] = None,
-    table: Annotated[str | None, _option("NAME", "The table, where LOG is a database.")] = None,
+    columns: Annotated[str | None, _option("A,B,C", "The names of the columns, if the file has no header.")] = None,
+    delimiter: Annotated[str | None, _option("MARK", "What separates the fields of a CSV, if it is unusual.")] = None,
+    table: Annotated[str | None, _option("NAME", "The table, if LOG is a database.")] = None,
     since: Annotated[
-        str | None, _option("TIME", "Learn from the rows from this time on: the part that holds, after a change.")
+        str | None, _option("TIME", "Use only rows from this time on, for example after a change.")
     ] = None,
-    until: Annotated[str | None, _option("TIME", "Learn from the rows before this time.")] = None,
+    until: Annotated[str | None, _option("TIME", "Use only rows before this time.")] = None,
     clock: Annotated[
-        str | None, _option("KIND", "Of the time column: shared by all episodes, or episode, if it counts their steps.")
+        str | None,
+        _option("KIND", "Whether the time column is `shared` by all episodes, or counts the steps of each `episode`."),
     ] = None,
     reward_range: Annotated[
-        str | None, _option("LO,HI", "What rewards can be, where that is known; else what they were.")
+        str | None,
+        _option("LO,HI", "What rewards can be, such as --reward-range=-10,50. Without it: the range in the log."),
     ] = None,
-    discount: Annotated[float, typer.Option(metavar="NUMBER", help="What a reward one step later is worth.")] = 0.95,
-    confidence: Annotated[float, typer.Option(metavar="NUMBER", help="Of the certificate.")] = 0.95,
+    value_range: Annotated[
+        str | None, _option("LO,HI", "What a policy can earn in total, if you know more than the rewards say.")
+    ] = None,
+    discount: Annotated[
+        float,
+        typer.Option(
+            metavar="NUMBER", help="How much a reward counts if it comes one step later. 0: only the next one counts."
+        ),
+    ] = 0.95,
+    confidence: Annotated[float, typer.Option(metavar="NUMBER", help="How sure guarantees must be.")] = 0.95,
     start: Annotated[
         str | None,
-        _option("WHERE", "Where value is measured: episodes (their first states), log, or uniform."),
+        _option("WHERE", "Where to start counting rewards: episodes (where they begin), log (any row), or uniform."),
     ] = None,
-    pessimism: Annotated[float | None, _option("NUMBER", "1 is the default; 0 trusts the log blindly.")] = None,
-    certificate: Annotated[str, typer.Option(metavar="KIND", help="proven, bootstrap or none.")] = "proven",
+    pessimism: Annotated[
+        float | None, _option("NUMBER", "How cautiously to judge rarely tried actions: 1 is the default, 0 not at all.")
+    ] = None,
+    certificate: Annotated[
+        str, typer.Option(metavar="KIND", help="How to guarantee: proven, bootstrap (approximate) or none.")
+    ] = "proven",
     limit: Annotated[
         list[str] | None,
-        _option("LIMIT", 'A limit on a cost, on average per step: "stockout<=0.02", or >=; may be repeated.'),
+        _option("LIMIT", 'Keep a cost within a limit, on average: "stockout<=0.02", or >=; may be repeated.'),
     ] = None,
     margin: Annotated[
-        str, typer.Option(metavar="KIND", help="Of the limits: certified (promised, if possible) or none.")
+        str, typer.Option(metavar="KIND", help="How to keep limits: certified (guaranteed, if possible) or none.")
     ] = "certified",
     online: Annotated[
-        bool, typer.Option("--online", help="Algorithm 1 on the rows in their order, instead of the exact solution.")
+        bool, typer.Option("--online", help="Use Algorithm 1 of the paper, row by row, instead of the exact solution.")
     ] = False,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Set bad rows aside into a file instead of stopping at the first.")
+        bool, typer.Option("--skip-bad", help="Write bad rows to a file and go on, instead of stopping at the first.")
     ] = False,
+    assume: Annotated[
+        list[str] | None,
+        _option("WHAT", 'What you vouch for: "set aside" (rows set aside are like the others); may be repeated.'),
+    ] = None,
     quarantine: Annotated[
-        Path | None, _option("FILE", "Where --skip-bad puts bad rows; else the log's name and .bad.")
+        Path | None, _option("FILE", "Where --skip-bad writes bad rows. Without it: the log's name with .bad.")
     ] = None,
     out: Annotated[
         Path | None,
-        _option("DIR", "Write report.html, policy.csv, fit.json and solution.npz into this folder."),
+        _option("DIR", "Write report.html, policy.csv, fit.json and solution.npz to this folder."),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Learn a better policy from a log, and say how good it is.
 
-    A log is a table with a row per decision: what was seen, what was done, what it earned, and when (or what was seen
-    next). Columns with common names (state, action, reward, next_state, done, episode, time) are found by themselves,
-    unless `none` is given for them. Any behaviour may have left the log, even one that changed; nothing need be known
-    of it.
+    A log is a table with a row per decision: what was known (the state), what was decided (the action), what it earned
+    (the reward), and when. Columns with common names (state, action, reward, next_state, done, episode, time) are
+    recognised. It does not matter who decided, or how; that may even have changed over time.
     """
     with stages("Reading the log") as begin:
-        from dualq.logs.tables import read_log
-
-        given = (state, action, reward, next_state, episode, time, terminal, truncated, cost, bins, table, delimiter)
+        given = (
+            state,
+            action,
+            reward,
+            next_state,
+            episode,
+            time,
+            terminal,
+            truncated,
+            cost,
+            bins,
+            table,
+            delimiter,
+            columns,
+        )
         if log is None and any((*given, reward_range, quarantine, since, until, clock)):
             raise LogError("columns were named, but no LOG; give the file, or leave the columns out")
         if quarantine is not None and not skip_bad:
@@ -128,36 +168,37 @@ def learn(
         if log is None:
             from dualq import shipped
 
-            opened = read_log(shipped.path(), **shipped.COLUMNS)
+            source, reading = shipped.path(), shipped.COLUMNS
         else:
-            columns = {
-                "state": _listed(state),
-                "action": _listed(action),
-                "reward": reward,
-                "next_state": _or_none(_listed(next_state)),
-                "episode": _or_none(_listed(episode)),
-                "time": _or_none(time),
-                "terminal": _or_none(terminal),
-                "truncated": _or_none(truncated),
-            }
-            opened = read_log(
+            source, reading = (
                 log,
-                **columns,
-                costs=cost or (),
-                bins=_bins(bins or []),
-                table=table,
-                delimiter=delimiter,
-                since=since,
-                until=until,
-                clock=clock,
-                reward_range=_range(reward_range),
-                skip_bad=skip_bad,
-                quarantine=quarantine,
+                {
+                    "state": listed(state),
+                    "action": listed(action),
+                    "reward": reward,
+                    "next_state": or_none(listed(next_state)),
+                    "episode": or_none(listed(episode)),
+                    "time": or_none(time),
+                    "terminal": or_none(terminal),
+                    "truncated": or_none(truncated),
+                    "costs": cost or (),
+                    "bins": bins_of(bins or []),
+                    "columns": listed(columns),
+                    "table": table,
+                    "delimiter": delimiter,
+                    "since": since,
+                    "until": until,
+                    "clock": clock,
+                    "reward_range": _range("--reward-range", reward_range),
+                    "skip_bad": skip_bad,
+                    "quarantine": quarantine,
+                },
             )
         from dualq.learning import learn as learn_from
 
         fit = learn_from(
-            opened,
+            source,
+            **reading,
             discount=discount,
             confidence=confidence,
             start=start,
@@ -166,6 +207,8 @@ def learn(
             solver="online" if online else "exact",
             limits=limit or None,
             margin=margin,
+            value_range=_range("--value-range", value_range),
+            assume=assume or (),
             progress=begin,
         )
         files = [] if out is None else _written(fit, out, begin)
@@ -178,10 +221,10 @@ def learn(
     print_fit(fit, page)
     if log is None:
         page.print(
-            "\nThis log ships with dualq; all of it is simulated. Yours: `dualq learn LOG --state A,B --action X "
-            "--reward R --time T`."
+            "\nThis log is an example that ships with dualq; it is simulated. For your own: `dualq look LOG`, then "
+            "`dualq learn LOG --state A,B --action X --reward R --time T`."
         )
-    print_files(page, files, "--out DIR keeps the policy, a report to read, and all numbers.")
+    print_files(page, files, "to keep the policy, a report and all numbers, add --out DIR.")
 
 
 def _written(fit: Fit, out: Path, begin: Callable[[str], None]) -> list[str]:
@@ -192,7 +235,7 @@ def _written(fit: Fit, out: Path, begin: Callable[[str], None]) -> list[str]:
 
 
 def explain(run: Run, state: State, as_json: Json = False) -> None:
-    """All that is known of one state: each action with its rows, its value, and what is recommended."""
+    """Explain one state: each action with its rows, what it is expected to earn, and what the new policy does."""
     with working("Loading"):
         from dualq.fit import load
 
@@ -201,32 +244,16 @@ def explain(run: Run, state: State, as_json: Json = False) -> None:
     if as_json:
         print_json(facts)
         return
-    from rich.markup import escape
-
-    from dualq.report.terminal import plain_table
-    from dualq.report.words import chosen_under, named, number, percent
+    from dualq.report.limit_words import chosen_under
+    from dualq.report.terminal import columns
+    from dualq.report.words import explained, named
 
     page = console()
-    page.print(f"{escape(named(facts['state']))}\n", style="bold")
-    share = percent(facts["time_share"])
-    page.print(f"{count(facts['rows'], 'row')} in the log; the recommended policy spends {share} of its time here.\n")
-    shown = plain_table()
-    names = fit.counts.actions.names
-    for name in (*names, "rows", "logged", "value", "interval", "recommended"):
-        shown.add_column(escape(name), justify="right")
-    for row in facts["actions"]:
-        known = row["value"] is not None
-        shown.add_row(
-            *(escape(str(row[name])) for name in names),
-            f"{row['rows']:,}",
-            percent(row["logged_share"]),
-            number(row["value"]) if known else "not known",
-            f"{number(row['low'])} to {number(row['high'])}" if known else "",
-            percent(row["recommended"]) if row["recommended"] else "",
-        )
-    page.print(shown)
-    sure = percent(fit.confidence)
-    page.print(f"\nIntervals ({sure}) are of this one decision, with the values of later states as estimated.")
+    first, header, rows, below = explained(fit, facts)
+    page.print(f"{named(facts['state'])}\n", style="bold", markup=False)
+    page.print(f"{first}\n")
+    page.print(columns(header, rows))
+    page.print(f"\n{below}")
     if words := chosen_under(fit):
         page.print(words, markup=False)
 
@@ -234,10 +261,10 @@ def explain(run: Run, state: State, as_json: Json = False) -> None:
 def act(
     run: Run,
     state: State,
-    seed: Annotated[int | None, _option("S", "Of the draw, where the policy is random.")] = None,
-    default: Annotated[str | None, _option("JSON", "The answer for a state that the log does not know.")] = None,
+    seed: Annotated[int | None, _option("S", "The same seed draws the same action, if the policy is random.")] = None,
+    default: Annotated[str | None, _option("JSON", "What to answer for a state that is not in the log.")] = None,
 ) -> None:
-    """What to do in one state: the label of an action, as JSON."""
+    """Say what to do in one state: an action, as JSON."""
     from dualq.saved import decider_of  # and not all of a fit: this is asked often, and must answer soon
 
     action = decider_of(run).act(_label(state), seed, None if default is None else _label(default))
@@ -255,37 +282,12 @@ def _label(words: str) -> Any:
     return tuple(label) if isinstance(label, list) else label
 
 
-def _listed(columns: str | None) -> list[str] | None:
-    return None if columns is None else [name.strip() for name in columns.split(",")]
-
-
-def _or_none(column: Any) -> Any:
-    """False for the word `none`: there is no such column, and none is looked for."""
-    return False if column in ("none", ["none"]) else column
-
-
-def _range(words: str | None) -> tuple[float, float] | None:
+def _range(option: str, words: str | None) -> tuple[float, float] | None:
     """Two numbers from LO,HI."""
     if words is None:
         return None
     try:
         low, high = map(float, words.split(","))
     except ValueError:
-        raise LogError(f"--reward-range {words}: must be two numbers, LO,HI, such as --reward-range=-10,50") from None
+        raise LogError(f"{option} {words}: must be two numbers, LO,HI, such as {option}=-10,50") from None
     return low, high
-
-
-def _bins(words: list[str]) -> dict[str, Any]:
-    """{column: number of bins, or edges} from COLUMN=N or COLUMN=EDGE,EDGE,..."""
-    bins: dict[str, Any] = {}
-    for word in words:
-        column, _, value = word.rpartition("=")
-        try:
-            numbers = [float(part) for part in value.split(",")]
-        except ValueError:
-            numbers = []
-        whole = len(numbers) > 1 or (numbers and numbers[0] == numbers[0] // 1)
-        if not column or not whole or not all(abs(x) < float("inf") for x in numbers):
-            raise LogError(f"--bins {word}: must be COLUMN=N, or COLUMN=EDGE,EDGE,... such as stock=0,10,50")
-        bins[column] = numbers if len(numbers) > 1 else int(numbers[0])
-    return bins

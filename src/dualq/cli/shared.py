@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -17,8 +20,9 @@ if TYPE_CHECKING:
 
 Out = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Write solution.npz and policy.csv into this folder.", show_default=False),
+    typer.Option(metavar="DIR", help="Write solution.npz and policy.csv to this folder.", show_default=False),
 ]
+WIDE = 10_000  # columns of a page that goes into a file
 SHOW_AFTER = 2.0  # seconds, after which a stage is named where there is no terminal
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text for people.")]
 
@@ -38,10 +42,28 @@ def print_json(value: Any) -> None:
 
 
 def console() -> Console:
-    """Where a page is printed; numbers are not coloured."""
+    """Where a page is printed; numbers are not coloured. Into a file or a pipe lines are as long as they are."""
     from rich.console import Console
 
-    return Console(highlight=False)
+    page = Console(highlight=False)
+    if page.is_terminal or "COLUMNS" in os.environ:
+        return page
+    return Console(highlight=False, width=WIDE, file=_Trimmed(sys.stdout))
+
+
+class _Trimmed(io.StringIO):
+    """Standard output without the spaces that fill a line of a table up to its width."""
+
+    def __init__(self, file: Any) -> None:
+        super().__init__()
+        self.file = file
+
+    def write(self, text: str, /) -> int:
+        self.file.write(re.sub(r" +(?=\n|$)", "", text))
+        return len(text)
+
+    def flush(self) -> None:
+        self.file.flush()
 
 
 @contextmanager

@@ -15,16 +15,19 @@ from dualq.errors import LogError
 def frontier(
     run: Run,
     limit: Annotated[
-        str, typer.Option(metavar="COST", help="The cost that is limited: a column of the log.", show_default=False)
+        str, typer.Option(metavar="COST", help="The cost to limit: a column of the log.", show_default=False)
     ],
-    points: Annotated[int, typer.Option(metavar="N", help="Limits that are tried.")] = 20,
+    points: Annotated[int, typer.Option(metavar="N", help="How many limits to try.")] = 20,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the curve: .svg, .png, or .csv for the numbers.", show_default=False),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """The trade-off between value and one cost: the best value for every limit on it, and what is proven of it."""
+    """What a limit on a cost costs: the most that can be earned for every limit, with bounds.
+
+    RUN must have been learned with this cost: `dualq learn ... --cost COLUMN --out RUN`.
+    """
     if out is not None and out.suffix not in WRITERS:
         raise LogError(f"--out {out}: must end in {', '.join(WRITERS)}")
     with stages("Solving for every limit"):
@@ -39,14 +42,15 @@ def frontier(
         facts |= {"recommended": curve.chosen}
         print_json(facts | {"points": curve.rows(), "files": [str(out)] if out else []})
         return
+    from dualq.report.limit_words import doubtful
     from dualq.report.terminal import plain_table
-    from dualq.report.words import not_promised, percent
+    from dualq.report.words import guarantee, one_shot, percent
 
     page = console()
     page.print(f"What a limit on {curve.name} costs\n", style="bold", markup=False)
     shown = plain_table()
     shown.collapse_padding, shown.pad_edge = True, False
-    for name in ("limit", "value", "proven", "cost", "proven"):
+    for name in ("limit", "earns", "bounds", "cost", "bounds"):
         shown.add_column(name, justify="right")
     for row in curve.rows():
         shown.add_row(
@@ -59,17 +63,19 @@ def frontier(
     page.print(shown)
     own = curve.chosen
     page.print(
-        f"\nThe recommended policy: value {_short(own['value'])} ± {own['error']:.1g}, cost {own['cost']:.3g} ± "
-        f"{own['cost_error']:.1g}."
+        f"\nThe new policy earns {_short(own['value'])} ± {own['error']:.1g} and costs {own['cost']:.3g} ± "
+        f"{own['cost_error']:.1g}, as expected."
     )
-    blocks = "all rows as one block" if curve.blocks == 1 else f"the log in {curve.blocks} blocks"
+    each = "decision" if one_shot(fit) else "step"
+    blocks = "all rows together" if curve.blocks == 1 else f"the log in {curve.blocks} parts"
     page.print(
-        f"\nvalue: discounted reward from the start; cost: per step. Estimates have their standard error. Proven: with "
-        f"{percent(curve.confidence)} confidence, all points together, from {blocks}. --json and a .csv file "
-        "have all digits, and the price of the limit at each point."
+        f"\nEach line is the best policy for its limit: what it is expected to earn, and its cost per {each}, with one "
+        f"standard error. The bounds hold for all lines together with {percent(curve.confidence)} confidence, on the "
+        f"conditions that `dualq learn` names; they come from {blocks}. --json and a .csv file have all digits, and "
+        "the price of the limit at each point."
     )
-    if words := not_promised(fit):
-        page.print(f"\n{words}", markup=False)
+    if doubtful(fit):
+        page.print(f"\n{guarantee(fit)[0]}", markup=False)
     if out is not None:
         page.print(f"\nWritten: {out}", markup=False, soft_wrap=True)
 

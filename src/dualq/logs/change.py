@@ -9,6 +9,10 @@ Means       For every group the numbers x of I rows: T = (N - 1) SSB / SST, the 
             the rows. If the rows are alike, every order of the numbers is equally likely, and T has the mean I - 1 and
             a variance that is known exactly from the sums of x^2 and x^4 (Pitman 1938). A gamma distribution with these
             two stands for that of T, whatever that of x, and another for the sum over groups.
+Tables      Where rows are of very different size (the last days against all before) few of them would be left so. Given
+            its margins a table is a random order of its columns, and X^2 = N (sum n^2 / (R C) - 1) has then the mean
+            N (I-1)(J-1) / (N-1) and, with v_I = (I-1)(N-I)/(N-1) and w_I = (sum N/R - I^2)/(N-2), the variance
+            2N/(N-3) (v_I - w_I)(v_J - w_J) + N^2/(N-1) w_I w_J (Haldane 1940; Dawson 1954): a gamma with these two.
 Together    The sum over groups finds small changes everywhere, the largest of them a large change in one place:
             p = 2 min(p of the sum, number of groups * least p), at most 1. False alarms are at most the level, as far
             as the chi-square and gamma distributions hold; the tests of this project count them.
@@ -28,6 +32,9 @@ Array = np.ndarray
 LEAST = 5.0  # expected count of a cell
 FEWEST_MEANS = 20  # numbers in a group, for its means to be compared
 FEWEST_IN_ROW = 5
+DENSE = 16  # times as many numbers as entries: fewer are counted rather than sorted
+FULL = 1.0  # expected count of the least cell of a table, for it to be judged by itself
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -136,6 +143,86 @@ def _variance_over_orders(N: Array, rows: Array, inverse: Array, m2: Array, m4: 
     return second - (t * m2 * N / (N - 1)) ** 2
 
 
+def scores(group: Any, x: Any) -> Array:
+    """Numbers as their ranks within the group, between -1 and 1; what differs by rounding is equal.
+
+    So one number that is far from all others says no more than that it is the largest.
+    """
+    x = np.asarray(x, float)
+    if x.size == 0:
+        return x
+    _, where = _unique(np.asarray(group, np.int64))
+    N = np.bincount(where)
+    size = np.sqrt(np.bincount(where, x * x) / N)[where]
+    x = np.round(x / np.where(size > 0.0, ROUNDING * size, 1.0))
+    order = np.lexsort((x, where))
+    same = np.concatenate([[False], (np.diff(where[order]) == 0) & (np.diff(x[order]) == 0)])
+    tie = np.cumsum(~same) - 1
+    begins, ties = np.flatnonzero(~same), np.bincount(tie)
+    first = np.cumsum(N) - N
+    rank = np.empty(x.size)
+    rank[order] = (begins + 0.5 * (ties - 1))[tie]
+    return (2.0 * (rank - first[where]) + 1.0) / N[where] - 1.0
+
+
+def alike_scores(group: Any, row: Any, x: Array) -> Outcome:
+    """Whether the means of each group's rows are alike; one entry per number, with `scores` of its group."""
+    x2 = x * x
+    return alike_means(group, row, np.ones(x.size), np.array([x, x2, x2 * x, x2 * x2]))
+
+
+def alike_tables(group: Any, row: Any, column: Any) -> Outcome:
+    """Whether the rows of each group's table are alike, whatever their sizes; one entry per count of 1."""
+    group, row, column = (np.asarray(x, np.int64) for x in (group, row, column))
+    group, row, column, n = _thinned(group, row, column)
+    if n.size == 0:
+        return Outcome(0.0, 0)
+    groups, g = np.unique(group, return_inverse=True)
+    (row_group, _), i = _unique(g, row)
+    (column_group, _), j = _unique(g, column)
+    N, R, C = np.bincount(g, n), np.bincount(i, n), np.bincount(j, n)
+    rows, columns = np.bincount(row_group), np.bincount(column_group)
+    used = (rows > 1) & (columns > 1) & (N >= FEWEST_MEANS)
+    if not used.any():
+        return Outcome(0.0, 0)
+    X2 = N * (np.bincount(g, n * n / (R[i] * C[j])) - 1.0)
+    by_row = (rows, np.bincount(row_group, 1.0 / R))
+    by_column = (columns, np.bincount(column_group, 1.0 / C))
+    (v_I, w_I), (v_J, w_J) = (((k - 1) * (N - k) / (N - 1), (N * u - k * k) / (N - 2)) for k, u in (by_row, by_column))
+    mean = N * (rows - 1) * (columns - 1) / (N - 1)
+    variance = 2 * N / (N - 3) * (v_I - w_I) * (v_J - w_J) + N * N / (N - 1) * w_I * w_J
+    full = least_of(row_group, R, N.size) * least_of(column_group, C, N.size) >= FULL * N
+    X2, mean, variance = np.maximum(X2[used], 0.0), mean[used], np.maximum(variance, 1e-3 * mean)[used]
+    each = np.where(full[used], log_tail(mean**2 / variance, X2 * mean / variance), 0.0)
+    total, spread = mean.sum(), variance.sum()
+    return _together(log_tail(total**2 / spread, X2.sum() * total / spread), each, groups[used])
+
+
+def least_of(group: Array, x: Array, groups: int) -> Array:
+    """(groups,) the least number of each."""
+    least = np.full(groups, np.inf)
+    np.minimum.at(least, group, x)
+    return least
+
+
+def _thinned(group: Array, row: Array, column: Array) -> tuple[Array, Array, Array, Array]:
+    """Cells and their counts, without rows of few; columns that the least row cannot show are put together (-1)."""
+    (group, row, column), where = _unique(group, row, column)
+    n = np.bincount(where).astype(float)
+    _, i = _unique(group, row)
+    R = np.bincount(i, n)
+    kept = (R >= FEWEST_IN_ROW)[i]
+    if not kept.any():
+        return group[:0], row[:0], column[:0], n[:0]
+    _, g = _unique(group[kept])
+    least = least_of(g, R[i][kept], int(g.max()) + 1)[g]
+    group, row, column, n = group[kept], row[kept], column[kept], n[kept]
+    _, j = _unique(group, column)
+    few = np.bincount(j, n)[j] * least < FULL * np.bincount(g, n)[g]
+    (group, row, column), where = _unique(group, row, np.where(few, -1, column))
+    return group, row, column, np.bincount(where, n)
+
+
 def log_tail(a: Any, x: Any) -> Array:
     """Log of P(X >= x) for X with the gamma distribution of shape a; chi-square with 2a degrees of freedom is 2X.
 
@@ -158,9 +245,30 @@ def _together(log_sum: Any, log_each: Array, groups: Array) -> Outcome:
 
 def _unique(*keys: Array) -> tuple[tuple[Array, ...], Array]:
     """The distinct tuples of keys, and which of them each entry has."""
-    codes = np.zeros(keys[0].size, np.int64)
+    codes, size = np.zeros(keys[0].size, np.int64), 1
     for key in keys:
-        distinct, code = np.unique(key, return_inverse=True)
-        _, codes = np.unique(codes * max(distinct.size, 1) + code, return_inverse=True)
-    _, first = np.unique(codes, return_index=True)
+        low, span = (int(key.min()), int(np.ptp(key)) + 1) if key.size else (0, 1)
+        if span > DENSE * key.size:
+            key, span = _places(key)
+            low = 0
+        if size * span > DENSE * max(key.size, 1):
+            codes, size = _places(codes)
+        codes, size = codes * span + (key - low), size * span
+    codes, size = _places(codes)
+    first = np.empty(size, np.int64)
+    first[codes[::-1]] = np.arange(codes.size)[::-1]
     return tuple(key[first] for key in keys), codes
+
+
+def _places(key: Array) -> tuple[Array, int]:
+    """Which of the distinct numbers each is, in their order, and how many there are; unsorted where they are dense."""
+    if key.size == 0:
+        return key, 0
+    low, span = int(key.min()), int(np.ptp(key)) + 1
+    if span > DENSE * key.size:
+        distinct, place = np.unique(key, return_inverse=True)
+        return place, distinct.size
+    seen = np.zeros(span, bool)
+    seen[key - low] = True
+    place = np.cumsum(seen) - 1
+    return place[key - low], int(place[-1]) + 1

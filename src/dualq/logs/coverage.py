@@ -81,6 +81,7 @@ class Coverage:
     memory: Finding | None = None  # does the state before matter? None where that was not asked
     remarks: tuple[str, ...] = ()  # what became of the columns when they were read
     checks: tuple[Finding, ...] = ()  # what else the rows, read one after another, say of how they were read (checks/)
+    doubts: tuple[str, ...] = ()  # what in the columns may be wrong
 
     @property
     def visits(self) -> Array:
@@ -127,16 +128,17 @@ class Coverage:
     @property
     def warnings(self) -> list[str]:
         """What a reader must know before trusting anything learned from this log."""
-        found = [finding.words for finding in self.checks if finding.found]
-        found += [change.words for change in self.drift.values() if change.found and change.what != "behaviour"]
-        if self.memory is not None and self.memory.found and not self._changed:
-            found.append(f"{self.memory.words}: the state misses something")
-        return [*found, *([self._scattered] if self.scattered > 0.5 else self._crowded)]
+        found = [finding.words for finding in self._against if finding.because(self._names) is None]
+        return [*found, *self.doubts, *([self._scattered] if self.scattered > 0.5 else self._crowded)]
 
     @property
-    def _changed(self) -> bool:
-        """Whether the system changed: the states before a row then tell when it was, and so what follows."""
-        return "dynamics" in self.drift and self.drift["dynamics"].found
+    def _against(self) -> list[Finding]:
+        """What was found of the system, and not of who acted in it."""
+        return [finding for finding in self.evidence if finding.found and finding.what != "behaviour"]
+
+    @property
+    def _names(self) -> set[str]:
+        return {finding.what for finding in self._against}
 
     @property
     def evidence(self) -> list[Finding]:
@@ -172,9 +174,9 @@ class Coverage:
             for column in zip(*labels, strict=True)
         ]
         most, name = max((len(found), name) for found, name in zip(numbers, self.states.names, strict=True))
-        few_rows = f"{self.thin:,} of {pairs:,} logged pairs have under {THIN} rows"
+        few_rows = f"{self.thin:,} of {pairs:,} combinations of state and action have fewer than {THIN} rows"
         advice = f"{name} has {most:,} different numbers; cut them into bins (--bins {name}=8)"
-        return [f"{few_rows}, so little can be promised: {advice}"] if most >= MANY else []
+        return [f"{few_rows}, so little can be guaranteed: {advice}"] if most >= MANY else []
 
     @property
     def notes(self) -> list[str]:
@@ -182,15 +184,16 @@ class Coverage:
         notes = [change.words for change in self.drift.values() if change.found and change.what == "behaviour"]
         if self.dropped:
             rows = count(self.dropped, "row")
-            notes.append(f"dropped: {rows} without a successor (where an episode was cut off, or goes on)")
+            notes.append(f"{rows} left out, because the log does not show what came next")
         if self.skipped:
-            notes.append(f"set aside: {count(self.skipped, 'bad row')}")
+            notes.append(f"{count(self.skipped, 'bad row')} set aside")
         if self.jumps:
             notes.append(f"in {count(self.jumps, 'row')} the next state is not the state of the following row")
         if self.never_left:
-            notes.append(f"reached and never left: {count(len(self.never_left), 'state')} ({few(self.never_left, 3)})")
-        if self.memory is not None and self.memory.found and self._changed:
-            notes.append(f"{self.memory.words}, as it does where the system changes")
+            states = count(len(self.never_left), "state")
+            notes.append(f"{states} reached in which no decision was logged ({few(self.never_left, 3)})")
+        causes = [(finding, finding.because(self._names)) for finding in self._against]
+        notes += [f"{finding.brief}, {cause}" for finding, cause in causes if cause is not None]
         return [*notes, *self.remarks]
 
     def summary(self) -> dict[str, Any]:
@@ -223,8 +226,8 @@ class Coverage:
         pairs, worth = int(self.supported.sum()), count(round(self.effective_size), "row")
         lines = [
             f"{count(self.rows, 'row')}, {count(S, 'state')}, {count(A, 'action')}",
-            f"{pairs:,} of {S * A:,} pairs of state and action occur, {self.thin:,} of them in fewer than {THIN} rows",
-            f"worth {worth} spread evenly over them; the rarest has {self.zeta:.2g} of all",
+            f"{pairs:,} of {S * A:,} combinations of state and action occur, {self.thin:,} in fewer than {THIN} rows",
+            f"as informative as {worth} spread evenly over them; the rarest has {self.zeta:.2g} of all",
             *(f"note: {note}" for note in self.notes),
             *(f"warning: {warning}" for warning in self.warnings),
         ]
@@ -286,18 +289,25 @@ def _best(test: Test, periods: Periods, ranges: list[tuple[int, int]]) -> tuple[
 
 def _words(what: str, outcome: Outcome, found: bool, period: tuple[str, str] | None, by: str) -> str:
     if not outcome.tested:
-        return f"{what}: too few rows to tell of a change"
+        return f"too few rows to test whether {CHANGED[what]}"
     sure = p_value(outcome.p_value)
     if not found:
-        return f"{what}: no change was found ({sure})"
+        return f"no sign that {CHANGED[what]} ({sure})"
     when = _when(period, by) if period else ""
     if what == "behaviour":
-        return f"actions were chosen otherwise {when} ({sure}); that is fine, the log still describes one system"
-    seen, changed = {
-        "dynamics": ("the same action led elsewhere", "the system changed"),
-        "rewards": ("the same step paid otherwise", "rewards changed"),
+        return f"decisions were made differently {when} ({sure}); that is fine, the log still describes one system"
+    seen = {
+        "dynamics": "the same action led to different states",
+        "rewards": "the same decision earned different rewards",
     }[what]
-    return f"{seen} {when} ({sure}): {changed}; learn from the part that holds (--since, --until)"
+    return f"{seen} {when} ({sure}): {CHANGED[what]}; learn from one side of the change only (--since, --until)"
+
+
+CHANGED = {
+    "behaviour": "decisions were made differently over time",
+    "dynamics": "the system changed",
+    "rewards": "rewards changed",
+}
 
 
 def _when(period: tuple[str, str], by: str) -> str:
@@ -314,11 +324,12 @@ def markov_change(previous: Any, s: Any, a: Any, outcome: Any, n: Any, num_actio
     test = alike_counts(pair, previous, outcome, n)
     found = test.p_value <= level
     if not test.tested:
-        words = "memory: too few rows to tell whether the state before matters"
+        words = "too few rows to test whether earlier states matter"
     elif found:
-        words = f"what follows depends on the state before too ({p_value(test.p_value)})"
+        advice = "the state misses something; add the column that tells it to the state"
+        words = f"what happens next depends on the state before too ({p_value(test.p_value)}): {advice}"
     else:
-        words = f"memory: the state before does not help to predict the next ({p_value(test.p_value)})"
+        words = f"no sign that earlier states matter ({p_value(test.p_value)})"
     return Finding("memory", found, test.p_value, test.tested, None, words)
 
 
@@ -330,7 +341,7 @@ def asked_of_memory(counts: Counts, test: Callable[[], Finding]) -> Finding:
     if counts.total <= MOST_ROWS and cells <= MOST_CELLS:
         return test()
     size = count(counts.total, "row") if counts.total > MOST_ROWS else f"up to {cells:,} cells"
-    words = f"memory: whether the state before matters was not tested ({size}); log.markov_test() does it"
+    words = f"whether earlier states matter was not tested ({size}); log.markov_test() does it"
     return Finding("memory", False, 1.0, 0, None, words)
 
 
@@ -395,10 +406,11 @@ def coverage_of_table(log: Any, level: float = LEVEL, periods: int = PERIODS) ->
     else:
         remarks = (
             *remarks,
-            f"whether the system changed, or the state before matters, was not tested: {_unordered(q)}",
+            f"whether the system changed, or earlier states matter, was not tested: {_unordered(q)}",
         )
     checks = checks_of(log.trace(), level)
-    return Coverage(counts, len(log), log.dropped, log.skipped, jumps, drift, by, level, memory, remarks, checks)
+    used = len(log), log.dropped, log.skipped
+    return Coverage(counts, *used, jumps, drift, by, level, memory, remarks, checks, log.warnings)
 
 
 def _unordered(q: Any) -> str:

@@ -130,7 +130,7 @@ class Questions:
             made["t"] = self.moment(table["dualq_time" if schema.time == ROW else schema.time])
         for name, column in (("ended", schema.terminal), ("cut", schema.truncated)):
             if column is not None:
-                made[name] = flag(table[column])
+                made[name] = ibis.literal(True) if column == ROW else flag(table[column])
         if self.unplaced == "file":
             made["place"] = table.dualq_place
         if LAST in table.columns:
@@ -211,6 +211,8 @@ class Questions:
         import ibis
 
         table = self.columns(raw)
+        if self.schema.terminal == ROW:  # nothing follows a row
+            return table.mutate(**{n: ibis.null(table[s].type()) for n, s in zip(self.n, self.s, strict=True)})
         if self.schema.next_state:
             if not self.repeats:
                 return table
@@ -299,7 +301,7 @@ class Questions:
                 words = f"the known range is [{low:g}, {high:g}]"
                 found.append(Condition((column,), words, (value < low) | (value > high)))
         for name, column in (("ended", schema.terminal), ("cut", schema.truncated)):
-            if column is not None:
+            if column not in (None, ROW):
                 found.append(Condition((column,), f"a flag must be {FLAGS}", table[name].isnull()))
         if schema.next_state:
             known = "every row that did not end needs its next state"
@@ -563,7 +565,7 @@ def check_types(name: str, table: Any, schema: Schema, bins: Mapping[str, Any], 
                 f"{_words(types[following])}; both must be of one kind"
             )
     for part, column in (("terminal", schema.terminal), ("truncated", schema.truncated)):
-        if column is not None and _family(types[column]) not in ("flags", "numbers", "text"):
+        if column not in (None, ROW) and _family(types[column]) not in ("flags", "numbers", "text"):
             raise LogError(f"{name}: the {part} column {column!r} holds {_words(types[column])}; it must hold {FLAGS}")
     for column in (schema.reward, *schema.costs):
         kind = types[column]

@@ -5,7 +5,7 @@
     next_state          as many columns as the state has; where there are none, the next row of the episode by time
     episode, time       which rows belong together, and their order; time="row": the order of the rows in the file
     terminal, truncated flags: the episode ended here (nothing follows), or was cut off here (it went on unseen)
-    bins                {column: number of quantile bins, or their edges}
+    bins                {column: number of quantile bins, their edges, or "auto"}; "auto" for all (auto_bins.py)
 
 What is not given is looked for among common names, and what was found is kept in `guessed`, so that it can be printed.
 A column may be given as False: it is then not looked for. A guessed episode that every row has its own of is not taken.
@@ -24,7 +24,7 @@ from typing import Any
 from dualq.errors import LogError
 from dualq.plain import few, nearest
 
-ROW = "row"  # time="row"
+ROW = "row"  # time="row": the order of the rows; terminal="row": every row is a case of its own
 
 COMMON = {
     "state": ("state", "obs", "observation", "states", "observations", "s"),
@@ -40,6 +40,7 @@ COMMON = {
 
 # Parts that one column cannot play together. Others may share one: a day can be the time and part of the state.
 TWICE = (("state", "action"), ("state", "next_state"), ("action", "next_state"), ("terminal", "truncated"))
+BEFORE, AFTER = ("state", "action"), ("reward", "costs")  # what is known when the decision is made, and what is not
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Schema:
     @property
     def columns(self) -> tuple[str, ...]:
         """Every column that is used, each once."""
-        single = (self.reward, None if self.time == ROW else self.time, self.terminal, self.truncated)
+        single = (self.reward, *(None if c == ROW else c for c in (self.time, self.terminal)), self.truncated)
         used = (*self.state, *self.action, *self.next_state, *self.episode, *(c for c in single if c), *self.costs)
         return tuple(dict.fromkeys(used))
 
@@ -72,11 +73,25 @@ def schema_of(name: str, columns: Sequence[str], given: Mapping[str, Any], kept:
     given   {part: column, columns, None (look for it) or False (there is none)}
     kept    {part: columns} that dualq wrote beside the table
     """
+    found, guessed = parts_of(name, columns, given, kept)
+    for part in ("state", "action", "reward"):
+        if not found[part]:
+            raise LogError(_missing(name, part, columns))
+    _check(name, found)
+    one = {part: found[part][0] if found[part] else None for part in ("reward", "time", "terminal", "truncated")}
+    several = {part: found[part] for part in ("state", "action", "next_state", "episode", "costs")}
+    return Schema(**several, **one, guessed=guessed)  # pyright: ignore[reportArgumentType]
+
+
+def parts_of(
+    name: str, columns: Sequence[str], given: Mapping[str, Any], kept: Mapping[str, Any]
+) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
+    """{part: its columns}, none where there is no such column; and those of them that were not given."""
     found: dict[str, tuple[str, ...]] = {}
     guessed: dict[str, tuple[str, ...]] = {}
     for part in COMMON:
         wanted = given.get(part)
-        if part == "time" and wanted == ROW:
+        if part in ("time", "terminal") and wanted == ROW:
             found[part] = (ROW,)
         elif wanted is False:
             found[part] = ()
@@ -92,13 +107,7 @@ def schema_of(name: str, columns: Sequence[str], given: Mapping[str, Any], kept:
             guessed[part] = guess
             taken |= set(guess)
         found[part] = guess
-    for part in ("state", "action", "reward"):
-        if not found[part]:
-            raise LogError(_missing(name, part, columns))
-    _check(name, found)
-    one = {part: found[part][0] if found[part] else None for part in ("reward", "time", "terminal", "truncated")}
-    several = {part: found[part] for part in ("state", "action", "next_state", "episode")}
-    return Schema(**several, **one, costs=costs, guessed=guessed)  # pyright: ignore[reportArgumentType]
+    return found | {"costs": costs}, guessed
 
 
 def without_guess(schema: Schema, part: str) -> Schema:
@@ -115,7 +124,7 @@ def as_names(part: str, wanted: Any) -> tuple[str, ...]:
         names = tuple(wanted)
         if all(isinstance(name, str) for name in names):
             return names
-    raise LogError(f"{part} is {wanted!r}; it must be the name of a column, or a list of names")
+    raise LogError(f"{part} is {wanted!r}; it must be the name of a column or a list of names")
 
 
 def _existing(name: str, part: str, wanted: tuple[str, ...], columns: Sequence[str]) -> tuple[str, ...]:
@@ -123,8 +132,8 @@ def _existing(name: str, part: str, wanted: tuple[str, ...], columns: Sequence[s
         if column not in columns:
             if len(columns) == 1 and column in columns[0]:
                 raise LogError(_one_column(name, columns[0]))
-            which = f"{part} names the column {column!r}, which does not exist"
-            raise LogError(f"{name}: {which}{_no_names(columns) or near(column, columns)}")
+            which = f"{part} is {column!r}, but there is no such column"
+            raise LogError(f"{name}: {which}{no_names(columns) or near(column, columns)}")
     if len(set(wanted)) != len(wanted):
         raise LogError(f"{name}: {part} names a column twice: {', '.join(wanted)}")
     return wanted
@@ -139,26 +148,30 @@ def near(word: str, known: Iterable[str]) -> str:
     return f"; there are {few(known)}" if known else ""
 
 
+def option(part: str) -> str:
+    """A part as it is named at the command line: --next-state."""
+    return "--" + ("cost" if part == "costs" else part.replace("_", "-"))
+
+
 def _one_column(name: str, column: str) -> str:
-    wrong = f"{name}: the only column is {column!r}; its delimiter is none of comma, tab, semicolon and bar"
-    return f"{wrong}: give delimiter=... (--delimiter)"
+    wrong = f"{name}: the only column is {column!r}; the fields are divided by no comma, tab, semicolon or bar"
+    return f"{wrong}: say what divides them with --delimiter (delimiter=...)"
 
 
-def _no_names(columns: Sequence[str]) -> str:
+def no_names(columns: Sequence[str]) -> str:
     """What to say where the names of the columns look like values: text files without a header."""
     numbers = [column for column in columns if re.fullmatch(r"[-+]?[0-9]+([.][0-9]+)?(_[0-9]+)?", column)]
     if 2 * len(numbers) < len(columns) or not numbers:
         return ""
-    return f"; the columns are called {few(columns, 5)}: is the first line of the file a row and not their names?"
+    doubt = f"; the columns are called {few(columns, 5)}: is the first line of the file a row already?"
+    return f"{doubt} Then name the columns with --columns A,B,C (columns=[...])"
 
 
 def _missing(name: str, part: str, columns: Sequence[str]) -> str:
     if len(columns) == 1 and any(mark in columns[0] for mark in ",;\t|: ~^"):
         return _one_column(name, columns[0])
-    looked = ", ".join(COMMON[part][:3])
-    if _no_names(columns):
-        return f"{name}: which column is the {part}? Nobody knows{_no_names(columns)}"
-    return f"{name}: which column is the {part}? None is called {looked}; give {part}=..., one of {few(columns)}"
+    wrong = f"{name}: no column is called {part}"
+    return wrong + (no_names(columns) or f". Name it with {option(part)} ({part}=...); the columns are {few(columns)}")
 
 
 def _kept(part: str, kept: Mapping[str, Any], columns: Sequence[str], taken: set[str]) -> tuple[str, ...]:
@@ -181,21 +194,31 @@ def _guess(part: str, columns: Sequence[str], found: Mapping[str, tuple[str, ...
 def _check(name: str, found: Mapping[str, tuple[str, ...]]) -> None:
     for part in ("reward", "time", "terminal", "truncated"):
         if len(found[part]) > 1:
-            raise LogError(f"{name}: {part} is {', '.join(found[part])}; it must be one column")
+            raise LogError(f"{name}: {part} is given as {', '.join(found[part])}; it must be one column")
     for one, other in TWICE:
         both = [column for column in found[one] if column in found[other]]
         if both:
-            raise LogError(f"{name}: the column {both[0]!r} is given as {one} and as {other}; it can be one of them")
+            raise LogError(f"{name}: the column {both[0]!r} is given as {one} and as {other}; it can only be one")
+    for one, other in ((one, other) for one in BEFORE for other in AFTER):
+        both = [column for column in found[one] if column in found[other]]
+        if both:
+            what = "reward" if other == "reward" else "cost"
+            known = (
+                "a state is what is known before the decision" if one == "state" else "an action is what was decided"
+            )
+            right = f"leave it out of {option(one)}, or give a copy under another name if it is known before"
+            raise LogError(f"{name}: the column {both[0]!r} is the {what} and in the {one}; {known}: {right}")
     state, following = found["state"], found["next_state"]
     if following and len(following) != len(state):
         raise LogError(
-            f"{name}: next_state has {len(following)} columns ({', '.join(following)}) and state {len(state)} "
+            f"{name}: next_state has {len(following)} columns ({', '.join(following)}) and state has {len(state)} "
             f"({', '.join(state)}); give one for each, in the same order"
         )
-    if not following and not found["time"]:
+    if not following and not found["time"] and found["terminal"] != (ROW,):
         raise LogError(
-            f"{name}: with neither next_state nor time no row has a successor; give next_state=... or time=..., "
-            'or time="row" if the rows stand in the order of time'
+            f"{name}: nothing says what followed a row; name the time with --time (time=...) or the next state with "
+            '--next-state (next_state=...); --time row (time="row") if the rows are in the order of time; '
+            '--terminal row (terminal="row") if every row is a case of its own'
         )
 
 
@@ -241,14 +264,14 @@ def checked_bins(
     for column, wanted in (bins or {}).items():
         if column not in (*schema.state, *schema.action):
             known = near(column, (*schema.state, *schema.action))
-            raise LogError(f"{name}: bins are given for {column!r}, no column of the state or the action{known}")
+            raise LogError(f"{name}: bins are given for {column!r}, which is not in the state or the action{known}")
         if isinstance(wanted, int) and not isinstance(wanted, bool):
             if wanted < 2:
                 raise LogError(f"{name}: {wanted} bins for {column!r}; at least 2 are needed")
             least, *edges = quantiles(column, [i / wanted for i in range(wanted)])
             edges = sorted({edge for edge in edges if edge > least})  # at the least value there is nothing to cut
             if not edges:
-                most = f"{(wanted - 1) / wanted:.3g} of all rows or more have the value {least:.10g}"
+                most = f"{100 * (wanted - 1) / wanted:.3g}% of the rows or more have the value {least:.10g}"
                 raise LogError(
                     f"{name}: {column!r} cannot be cut into {wanted} bins of equal size: {most}; "
                     f'give edges, such as bins={{"{column}": [...]}} (--bins {column}=EDGE,EDGE)'
@@ -268,6 +291,6 @@ def _edges(name: str, column: str, wanted: Any) -> list[float]:
     except (TypeError, ValueError):
         edges = []
     if not edges or not all(map(math.isfinite, edges)) or any(b <= a for a, b in itertools.pairwise(edges)):
-        right = "a number of quantile bins, or a list of edges, each greater than the last"
+        right = 'a number of bins, a list of edges in rising order, or "auto"'
         raise LogError(f"{name}: bins for {column!r} are {wanted!r}; they must be {right}")
     return edges

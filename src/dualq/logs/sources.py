@@ -1,6 +1,8 @@
 """Sources: a log wherever it lies, as an Ibis table.
 
     path.csv, .csv.gz, .tsv       read by DuckDB; the delimiter is read off the first line
+    path.jsonl, .ndjson, .json    an object per row, read by DuckDB
+    path.xlsx                     a sheet of a workbook, with ::sheet at the end where there are several (extra `excel`)
     path.parquet, a folder, a glob, .arrow, .feather, Arrow streams too
     path.duckdb, path.sqlite, .db with ::table at the end (or table=...)
     postgres://...::table         counted by PostgreSQL itself (extra `postgres`)
@@ -20,7 +22,7 @@ import re
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,8 +46,21 @@ READERS = {
     ".feather": "arrow",
     ".ipc": "arrow",
     ".arrows": "arrow",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".json": "json",
+    ".xlsx": "excel",
 }
 ARROW_STREAM = b"\xff\xff\xff\xff"  # how a file begins that holds Arrow's stream and not its file format
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the user says of a file, since the file does not."""
+
+    table: str | None = None  # of a database, or the sheet of a workbook
+    delimiter: str | None = None
+    columns: tuple[str, ...] = ()  # their names, where the first line is a row already
 
 
 @dataclass(frozen=True)
@@ -63,6 +78,7 @@ class Source:
     kept: Mapping[str, Any] = field(default_factory=dict)  # what dualq wrote beside the columns
     twice: frozenset[str] = frozenset()  # names that several columns of a text file have, whatever their case
     remarks: tuple[str, ...] = ()  # how the file was understood, where that is not plain
+    warnings: tuple[str, ...] = ()  # what in the columns may be wrong
     mixed: Mapping[str, str] = field(default_factory=dict)  # {column of values of several types, as text here: which}
 
     @property
@@ -71,12 +87,16 @@ class Source:
         return self.numbered is not None
 
 
-def open_source(source: Any, table: str | None = None, delimiter: str | None = None) -> Source:
+def open_source(
+    source: Any, table: str | None = None, delimiter: str | None = None, columns: Sequence[str] | None = None
+) -> Source:
     """Open whatever a log may be; a LogError says what is wrong with it, and what would be right."""
     if isinstance(source, Source):
         return source
     if isinstance(source, str | os.PathLike):
-        return _open_path(os.fspath(source), table, delimiter)
+        return _open_path(os.fspath(source), Told(table, delimiter, _names(columns)))
+    if columns:
+        raise LogError("columns=... names the columns of a text file without a header; a frame has names of its own")
     if isinstance(source, Mapping):
         return _of_arrays(source)
     module = type(source).__module__.split(".")[0]
@@ -88,6 +108,17 @@ def open_source(source: Any, table: str | None = None, delimiter: str | None = N
     raise LogError(f"cannot read a log from {type(source).__name__}; give {_ALL}")
 
 
+def _names(columns: Sequence[str] | None) -> tuple[str, ...]:
+    """The names of the columns, as they were given."""
+    if isinstance(columns, str) or not all(isinstance(name, str) and name.strip() for name in columns or ()):
+        raise LogError(f'columns is {columns!r}; it must be a list of names, such as ["state", "action", "reward"]')
+    names = tuple(name.strip() for name in columns or ())
+    twice = [name for name in names if sum(name.lower() == other.lower() for other in names) > 1]
+    if twice:
+        raise LogError(f"columns names {twice[0]!r} twice; give every column a name of its own")
+    return names
+
+
 _ALL = (
     "a path, a glob, a URL, an Ibis table, a pandas, Polars, Arrow or Spark frame, "
     "a dict of arrays, or a Minari data set"
@@ -96,24 +127,27 @@ _ALL = (
 # ---- files
 
 
-def _open_path(path: str, table: str | None, delimiter: str | None) -> Source:
+def _open_path(path: str, told: Told) -> Source:
     path, _, inside = path.partition("::")
-    table = inside or table
+    told = replace(told, table=inside or told.table)
     if path.startswith("minari:"):
         import_or_say("minari", "minari")
         import minari
 
         return _of_minari(minari.load_dataset(path.removeprefix("minari:").removeprefix("//")))
     if re.match(r"^[a-z]+://", path):
-        return _of_url(path, table)
+        return _of_url(path, told.table)
     files = _files(path)
     kinds = {_kind(file) for file in files}
     if len(kinds) > 1:
-        raise LogError(f"{path}: holds files of several kinds ({', '.join(sorted(kinds))}); give one kind")
+        raise LogError(f"{path}: there are files of several kinds ({', '.join(sorted(kinds))}); give one kind")
     for file in files:
         if os.path.getsize(file) == 0:
-            raise LogError(f"{file}: the file is empty; a log needs a row of column names and rows below it")
-    return _KINDS[kinds.pop()](files, _short(path), table, delimiter)
+            raise LogError(f"{file}: the file is empty; a log needs column names and rows below them")
+    kind = kinds.pop()
+    if told.columns and kind not in ("csv", "excel"):
+        raise LogError(f"{path}: columns=... (--columns) is for CSV and Excel files without a header; this has names")
+    return _KINDS[kind](files, _short(path), told)
 
 
 def _files(path: str) -> list[str]:
@@ -123,7 +157,7 @@ def _files(path: str) -> list[str]:
         found = sorted(str(f) for f in Path(path).rglob("*") if f.is_file() and not f.name.startswith((".", "_")))
         found = [file for file in found if _suffix(file) in READERS]
         if not found:
-            raise LogError(f"{path}: the folder holds no file of the kinds {', '.join(READERS)}")
+            raise LogError(f"{path}: the folder has no file that can be read ({', '.join(READERS)})")
         return found
     if os.path.exists(path):
         return [path]
@@ -131,7 +165,7 @@ def _files(path: str) -> list[str]:
     if found:
         return found
     if glob.has_magic(path):
-        raise LogError(f"{path}: no file has such a name")
+        raise LogError(f"{path}: no file matches")
     folder = os.path.dirname(path) or "."
     from dualq.plain import few, nearest
 
@@ -170,7 +204,7 @@ def _kind(file: str) -> str:
     if start.startswith((b"ARROW1", ARROW_STREAM)):
         return "arrow"
     known = ", ".join((*READERS, *DATABASES))
-    raise LogError(f"{file}: cannot tell what kind of file this is; known are {known}, .csv.gz")
+    raise LogError(f"{file}: cannot tell what kind of file this is; the name must end in {known} or .csv.gz")
 
 
 def _short(path: str) -> str:
@@ -222,7 +256,7 @@ def _cut_off(error: BaseException) -> str:
     return "; it may be cut off in the middle, or damaged" if any(w in text for w in words) else ""
 
 
-def _parquet(files: list[str], name: str, table: str | None, delimiter: str | None) -> Source:
+def _parquet(files: list[str], name: str, told: Told) -> Source:
     from pyarrow import parquet
 
     def numbered() -> Any:
@@ -235,7 +269,7 @@ def _parquet(files: list[str], name: str, table: str | None, delimiter: str | No
             kept = kept or _kept(schema)
     with reading(name):
         read = connect().read_parquet(files)
-    return Source(read, name, lambda: _parquet(files, name, table, delimiter), numbered, kept=kept)
+    return Source(read, name, lambda: _parquet(files, name, told), numbered, kept=kept)
 
 
 def _numbered_parquet(files: list[str]) -> Any:
@@ -255,19 +289,17 @@ def _kept(schema: pa.Schema) -> dict[str, Any]:
     return {**columns, **{word: kept[word] for word in more if word in kept}}
 
 
-def _csv(
-    files: list[str], name: str, table: str | None, delimiter: str | None, text: frozenset[str] = frozenset()
-) -> Source:
+def _csv(files: list[str], name: str, told: Told, text: frozenset[str] = frozenset()) -> Source:
     remarks = []
     heads: list[Head] = []
     for file in files:
         with reading(_short(file)):
             check_gzip(file)
             if last_byte(file) not in (b"\n", b"\r"):
-                remarks.append(f"{_short(file)}: the last line has no end; the file may be cut off")
-            heads.append(head_of(file, delimiter))
+                remarks.append(f"{_short(file)}: the last line has no line break; the file may be cut off")
+            heads.append(head_of(file, told.delimiter, told.columns))
     if len({head.mark for head in heads}) > 1:
-        raise LogError(f"{name}: the files have different delimiters; write them alike, or give delimiter=...")
+        raise LogError(f"{name}: the files use different delimiters; write them alike, or read them one by one")
     mark, decimal = heads[0].mark, "," if any(head.decimal_comma for head in heads) else "."
     if decimal == ",":
         remarks.append("numbers are read with decimal commas: 0,5 is a half")
@@ -277,30 +309,68 @@ def _csv(
         # sample_size: a type is decided by all of the rows, so that it does not depend on where the odd one stands.
         more |= {"types": dict.fromkeys(sorted(text), "VARCHAR")} if text else {}
         words: dict[str, Any] = {"decimal_separator": decimal} if decimal != "." else {}
-        words |= {"header": True, "quote": '"', "escape": '"', "comment": "", "allow_quoted_nulls": False}
+        words |= {"quote": '"', "escape": '"', "comment": "", "allow_quoted_nulls": False}
+        words |= {"header": False, "names": list(told.columns)} if told.columns else {"header": True}
         with reading(name):
             return con.read_csv(files, delim=mark, sample_size=-1, store_rejects=True, **words, **more)
-
-    def numbered() -> Any:
-        import ibis
-
-        rows = read(connect(), filename=FILE).mutate(dualq_all=ibis.row_number())
-        first = rows.dualq_all.min().over(ibis.window(group_by=FILE))
-        return rows.mutate(**{NUMBER: rows.dualq_all - first + 1}).drop("dualq_all")
 
     con = connect()
     rows = read(con)
     return Source(
         rows,
         name,
-        lambda: _csv(files, name, table, delimiter, text),
-        numbered,
-        header=True,
-        as_text=lambda columns: _csv(files, name, table, delimiter, text | columns),
+        lambda: _csv(files, name, told, text),
+        lambda: _by_file(read(connect(), filename=FILE)),
+        header=not told.columns,
+        as_text=lambda columns: _csv(files, name, told, text | columns),
         rejects=lambda: rejected_lines(con),
         twice=frozenset(column for head in heads for column in head.twice),
         remarks=tuple(remarks),
     )
+
+
+def _by_file(rows: Any) -> Any:
+    """With the number of each row in its file, where the engine has only the order of all rows."""
+    import ibis
+
+    rows = rows.mutate(dualq_all=ibis.row_number())
+    first = rows.dualq_all.min().over(ibis.window(group_by=FILE))
+    return rows.mutate(**{NUMBER: rows.dualq_all - first + 1}).drop("dualq_all")
+
+
+def _json(files: list[str], name: str, told: Told) -> Source:
+    """An object per row: one on each line, or a list of them. What is of several kinds is read as text."""
+    types: dict[str, str] = {}
+
+    def read(**more: Any) -> Any:
+        with reading(name):
+            return connect().read_json(files, **({"columns": types} if types else {"sample_size": -1}), **more)
+
+    for file in files:
+        check_gzip(file)
+    rows = read()
+    if list(rows.columns) == ["json"]:
+        raise LogError(f'{name}: the rows are not objects; a row must look like {{"state": 3, "action": "wait", ...}}')
+    mixed = [column for column, kind in rows.schema().items() if kind.is_json()]
+    if mixed:
+        found = rows.get_backend().con.table(rows.get_name())
+        known = dict(zip(found.columns, map(str, found.types), strict=True))
+        types |= {column: "VARCHAR" if column in mixed else kind for column, kind in known.items()}
+        rows = read()
+    kinds = dict.fromkeys(mixed, "numbers and text, or the like")
+    return Source(rows, name, lambda: _json(files, name, told), lambda: _by_file(read(filename=FILE)), mixed=kinds)
+
+
+def _excel(files: list[str], name: str, told: Told) -> Source:
+    """A sheet of a workbook; it holds a million rows at most, so it is read into memory."""
+    import_or_say("python_calamine", "excel")
+    from dualq.logs.excel import columns_of
+
+    file = _one(files, name, "workbooks")
+    with reading(name):
+        found = columns_of(file, name, told.table, told.columns)
+    opened = _of_arrays(found, name)
+    return replace(opened, first=1, header=not told.columns, numbered=lambda: _in_order(opened.table, name))
 
 
 def with_whole_labels(opened: Source, alike: Sequence[tuple[str, ...]]) -> Source:
@@ -351,7 +421,7 @@ def _streamed(files: list[str]) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def _arrow(files: list[str], name: str, table: str | None, delimiter: str | None) -> Source:
+def _arrow(files: list[str], name: str, told: Told) -> Source:
     import pyarrow.dataset as ds
 
     with reading(name):
@@ -363,7 +433,7 @@ def _arrow(files: list[str], name: str, table: str | None, delimiter: str | None
         con = connect()
         con.con.register("log", data)
         read = con.table("log")
-    return Source(read, name, lambda: _arrow(files, name, table, delimiter), lambda: _in_order(read, name))
+    return Source(read, name, lambda: _arrow(files, name, told), lambda: _in_order(read, name))
 
 
 def _in_order(table: Any, name: str) -> Any:
@@ -375,18 +445,18 @@ def _in_order(table: Any, name: str) -> Any:
 # ---- databases
 
 
-def _duckdb(files: list[str], name: str, table: str | None, delimiter: str | None) -> Source:
+def _duckdb(files: list[str], name: str, told: Told) -> Source:
     import ibis
 
     file = _one(files, name)
     with reading(name):
         con = ibis.duckdb.connect(file, read_only=True)
         con.raw_sql("SET TimeZone = 'UTC'")
-        read = con.table(_table_name(name, table, con.list_tables()))
+        read = con.table(_table_name(name, told.table, con.list_tables()))
     return Source(read, f"{name}::{read.get_name()}", None, lambda: _in_order(read, name))
 
 
-def _sqlite(files: list[str], name: str, table: str | None, delimiter: str | None) -> Source:
+def _sqlite(files: list[str], name: str, told: Told) -> Source:
     import sqlite3
 
     import ibis
@@ -395,12 +465,12 @@ def _sqlite(files: list[str], name: str, table: str | None, delimiter: str | Non
     try:
         with reading(name):
             con = ibis.sqlite.connect(file)
-            read = con.table(_table_name(name, table, con.list_tables()))
+            read = con.table(_table_name(name, told.table, con.list_tables()))
             con.con.execute("PRAGMA quick_check(1)")
             read, label = _typed(read), f"{name}::{read.get_name()}"
     except sqlite3.Error as error:
         raise LogError(f"{name}: cannot be read{_cut_off(error)} ({error})") from None
-    return Source(read, label, lambda: _sqlite(files, name, table, delimiter))
+    return Source(read, label, lambda: _sqlite(files, name, told))
 
 
 def _typed(table: Any) -> Any:
@@ -427,7 +497,9 @@ def _of_url(url: str, table: str | None) -> Source:
         read = con.table(_table_name(shown, table, con.list_tables()))
         return Source(read, f"{shown}::{read.get_name()}", lambda: _of_url(url, table))
     scheme = url.split("://")[0]
-    raise LogError(f"{scheme}://: URLs of this kind are not known; give postgres://..., or connect with Ibis yourself")
+    raise LogError(
+        f"{scheme}://: this kind of URL cannot be opened; give postgres://..., or connect with Ibis and give the table"
+    )
 
 
 def _table_name(name: str, table: str | None, known: Sequence[str]) -> str:
@@ -435,21 +507,32 @@ def _table_name(name: str, table: str | None, known: Sequence[str]) -> str:
         if len(known) == 1:
             return known[0]
         few = ", ".join(list(known)[:8])
-        raise LogError(f'{name}: which table is the log? Give "{name}::table" or table=..., one of {few or "none"}')
+        right = f'name it as "{name}::TABLE" or with --table (table=...)'
+        raise LogError(
+            f"{name}: which table is the log? The tables are {few}; {right}" if few else f"{name}: no tables"
+        )
     if table not in known:
         from dualq.logs.schema import near
 
-        raise LogError(f"{name}: no table {table!r}{near(table, known)}")
+        raise LogError(f"{name}: there is no table {table!r}{near(table, known)}")
     return table
 
 
-def _one(files: list[str], name: str) -> str:
+def _one(files: list[str], name: str, kind: str = "databases") -> str:
     if len(files) != 1:
-        raise LogError(f"{name}: stands for {len(files)} databases; give one")
+        raise LogError(f"{name}: there are {len(files)} {kind}; give one")
     return files[0]
 
 
-_KINDS = {"parquet": _parquet, "csv": _csv, "arrow": _arrow, "duckdb": _duckdb, "sqlite": _sqlite}
+_KINDS: dict[str, Callable[[list[str], str, Told], Source]] = {
+    "parquet": _parquet,
+    "csv": _csv,
+    "arrow": _arrow,
+    "json": _json,
+    "excel": _excel,
+    "duckdb": _duckdb,
+    "sqlite": _sqlite,
+}
 
 # ---- frames
 
@@ -481,7 +564,7 @@ def _without_dictionaries(table: pa.Table) -> pa.Table:
     return table
 
 
-def _of_arrays(columns: Mapping[str, Any]) -> Source:
+def _of_arrays(columns: Mapping[str, Any], source: str = "arrays") -> Source:
     import numpy as np
     import pyarrow as pa
 
@@ -490,7 +573,7 @@ def _of_arrays(columns: Mapping[str, Any]) -> Source:
         array = values if isinstance(values, pa.Array | pa.ChunkedArray) else _listed(values)
         if isinstance(array, np.ndarray) and array.ndim != 1:
             shape = "×".join(map(str, array.shape))
-            raise LogError(f"arrays: the column {name!r} has the shape {shape}; give one array of rows per column")
+            raise LogError(f"{source}: the column {name!r} has the shape {shape}; give one array of rows per column")
         try:
             made[str(name)] = pa.array(array) if not isinstance(array, pa.Array | pa.ChunkedArray) else array
         except (pa.ArrowException, TypeError, ValueError):
@@ -498,8 +581,8 @@ def _of_arrays(columns: Mapping[str, Any]) -> Source:
     sizes = {name: len(column) for name, column in made.items()}
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
-        raise LogError(f"arrays: the columns have different numbers of rows: {listed}")
-    return _frame(pa.table(made), "arrays", mixed)
+        raise LogError(f"{source}: the columns have different numbers of rows: {listed}")
+    return _frame(pa.table(made), source, mixed)
 
 
 def _as_text(values: Any) -> tuple[pa.Array, str]:
@@ -593,7 +676,9 @@ def _of_minari(data: Any) -> Source:
     name = f"minari:{data.spec.dataset_id}"
     for kind, space in (("observation", data.spec.observation_space), ("action", data.spec.action_space)):
         if not isinstance(getattr(space, "n", None), int | np.integer) or getattr(space, "shape", ()) != ():
-            raise LogError(f"{name}: the {kind} space is {space}; it must be discrete, or give a table with bins")
+            raise LogError(
+                f"{name}: the {kind} space is {space}; it must be discrete; for numbers, give a table and bins"
+            )
     batches = []
     for episode in data.iterate_episodes():
         seen, count = np.asarray(episode.observations), len(episode.rewards)
@@ -629,4 +714,5 @@ def import_or_say(module: str, extra: str) -> None:
     from importlib.util import find_spec
 
     if find_spec(module) is None:
-        raise LogError(f"this needs the package {module}; install it with: pip install 'dualq[{extra}]'")
+        package = module.replace("_", "-")
+        raise LogError(f"this needs the package {package}; install it with: pip install 'dualq[{extra}]'")

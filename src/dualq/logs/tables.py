@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -29,7 +29,9 @@ import numpy as np
 
 from dualq.errors import LogError, ModelError
 from dualq.labels import Labels
+from dualq.logs.auto_bins import asked_bins, found_bins
 from dualq.logs.bad_rows import check_text, quarantine_of, set_aside, stop_at_the_first
+from dualq.logs.columns import check_columns, label_warnings, with_clear_dates
 from dualq.logs.counts import Counts, digest
 from dualq.logs.coverage import Coverage, coverage_of_table, markov_test_of_table
 from dualq.logs.episodes import Episodes, episodes_of, with_clock, with_flag, with_gaps
@@ -67,7 +69,7 @@ def read_log(
     terminal: Any = None,
     truncated: Any = None,
     costs: Any = None,
-    bins: Mapping[str, Any] | None = None,
+    bins: Mapping[str, Any] | str | None = None,
     reward_range: tuple[float, float] | None = None,
     cost_ranges: Mapping[str, tuple[float, float]] | None = None,
     available: Mapping[Any, Any] | None = None,
@@ -75,6 +77,7 @@ def read_log(
     quarantine: str | os.PathLike | None = None,
     table: str | None = None,
     delimiter: str | None = None,
+    columns: Sequence[str] | None = None,
     since: Any = None,
     until: Any = None,
     clock: str | None = None,
@@ -86,18 +89,21 @@ def read_log(
     state, action, next_state, episode   a column, or a list of columns
     reward, time, terminal, truncated    a column; time="row" where the order of the rows is the order of time.
                   Columns that are not given are looked for by common names (`guessed`); False: there is none
-                  terminal="last": every episode ended with its last row; truncated="last": recordings stopped there
+                  terminal="last": every episode ended with its last row; truncated="last": recordings stopped there;
+                  terminal="row": every row is a case of its own, and nothing follows it (discount 0)
     costs         columns whose average a policy may be told to keep below a limit
-    bins          {column: number of quantile bins, or a list of edges} for numbers in the state or the action
+    bins          {column: number of quantile bins, a list of edges, or "auto"} for numbers in the state or the action;
+                  "auto": for all numbers of the state. They are found in the earliest rows, and the others are counted
     reward_range, cost_ranges   what rewards and costs can be, if that is known; else it is what they were
     available     {state label: action labels} that exist there, for states where not all do; there may be actions among
                   them that the log never took: nothing is known of them, but "any policy" may take them
     skip_bad      set bad rows aside, in the file `quarantine`, rather than stop at the first
     delimiter     of a CSV file, if it is none of comma, tab, semicolon and bar
+    columns       the names of the columns, for a CSV or Excel file whose first line is a row already
     since, until  read the rows from this time on, and before that one: the part that holds, where the system changed
     clock         "shared": time is one clock for all episodes; "episode": it counts the steps of each; else dualq sees
     """
-    opened = open_source(source, table, delimiter)
+    opened = open_source(source, table, delimiter, columns)
     given = {
         "state": state,
         "action": action,
@@ -122,13 +128,15 @@ def read_log(
         schema = without_guess(schema, "episode")
     if schema.time == "row" and not opened.ordered:
         raise LogError(f"{opened.name}: the rows of this table have no order of their own; give a time column")
-    opened = with_whole_labels(opened, _labels(schema, bins or {}))
-    check_types(opened.name, opened.table, schema, bins or {}, skip_bad)
+    bins = asked_bins(opened, schema, bins)
+    opened = with_clear_dates(with_whole_labels(opened, _labels(schema, bins)), schema)
+    check_types(opened.name, opened.table, schema, bins, skip_bad)
     time_as = _time_as(opened, schema)
     _check_last(opened.name, schema, last)
-    asked = Questions(opened.table, schema, skip_bad=skip_bad, time_as=time_as, last=last)
+    asked = Questions(opened.table, schema, skip_bad=skip_bad, ordered=opened.ordered, time_as=time_as, last=last)
     opened, asked = with_clock(opened, asked, clock)
     opened = part_of(opened, asked, since, until)
+    opened, bins = found_bins(opened, asked.on(opened.table), bins)
     opened, asked = _understood(opened, asked.on(opened.table), given)
     schema = asked.schema
     made = checked_bins(opened.name, bins, schema, lambda c, q: _quantiles(opened, c, q))
@@ -139,8 +147,8 @@ def read_log(
         bins=made,
         reward_range=None if reward_range is None else _range(opened.name, "reward", reward_range),
         cost_ranges=_cost_ranges(opened, schema, cost_ranges),
-        ordered=opened.ordered,
     )
+    check_columns(opened, questions)
     declared = _listed_actions(schema, available or {})
     log = TableLog(opened, questions, quarantine_of(opened.name) if quarantine is None else Path(quarantine), declared)
     check_text(log)
@@ -174,7 +182,7 @@ def _check_last(name: str, schema: Schema, last: str | None) -> None:
 
 def _understood(opened: Source, asked: Questions, given: Mapping[str, Any]) -> tuple[Source, Questions]:
     """What the clock and the ends of episodes say of how rows are linked, and which column flags the end."""
-    if asked.schema.time is None or (asked.schema.time == ROW and not asked.e):
+    if asked.schema.time is None or asked.schema.terminal == ROW or (asked.schema.time == ROW and not asked.e):
         return opened, asked
     with reading(opened.name):
         facts = episodes_of(asked)
@@ -313,6 +321,11 @@ class TableLog:
         """What became of columns when they were read, where it is not what was asked for."""
         own = {column: self.bins[column] for column in (*self.schema.state, *self.schema.action) if column in self.bins}
         return (*self.opened.remarks, *(f"{column}: {bins.remark}" for column, bins in own.items() if bins.remark))
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What in the columns may be wrong, though it could be read."""
+        return (*self.opened.warnings, *label_warnings(self))
 
     @property
     def columns(self) -> dict[str, tuple[str, ...]]:

@@ -28,30 +28,34 @@ HEAD = 1 << 16  # bytes
 DECIMAL_COMMA, DECIMAL_POINT = re.compile(r"[-+]?[0-9]*,[0-9]+"), re.compile(r"[-+]?[0-9]*[.][0-9]+")
 
 
-def head_of(file: str, delimiter: str | None) -> Head:
-    """How a text file is written, read off its beginning; column names must stand in its first line."""
+def head_of(file: str, delimiter: str | None, columns: tuple[str, ...] = ()) -> Head:
+    """How a text file is written, read off its beginning; its first line has the names of the columns, or `columns`."""
     name = os.path.basename(file)
     with (gzip.open if file.endswith(".gz") else open)(file, "rb") as stream:
         start: Any = stream.read(HEAD)
     lines = re.split("\r\n|\n|\r", _text(name, start))
     lines = lines[:-1][:100] if len(start) == HEAD else lines[:100]  # the last one may be cut
     if not lines or not lines[0].strip():
-        raise LogError(f"{name}: the first line is empty; it must hold the names of the columns")
+        right = "a row" if columns else "the names of the columns"
+        raise LogError(f"{name}: the first line is empty; it must hold {right}")
     bare = [re.sub(r'"[^"]*"', "", line) for line in lines]  # marks within quotes are none
     mark = delimiter or max(DELIMITERS, key=bare[0].count)
     wide = next((i for i, line in enumerate(bare) if max(map(line.count, mark if delimiter else DELIMITERS)) > 1), 0)
     if wide and not any(m in bare[0] for m in (mark if delimiter else DELIMITERS)):
         row = f"line {wide + 1} is {lines[wide][:60]!r}"
         raise LogError(
-            f"{name}: the first line is {lines[0][:60]!r}, and {row}; the first must hold the names of the columns: "
-            "delete what stands above them"
+            f"{name}: the first line is {lines[0][:60]!r}, and {row}; the first line must hold the names of the "
+            "columns: delete what stands above them"
         )
     if len(mark) == 1 and mark not in '"\r\n':
         fields = list(csv.reader(lines, delimiter=mark))
     else:
         fields = [line.split(mark) for line in lines]
-    names = [field.strip().lower() for field in fields[0]]
-    values = [value.strip() for row in fields[1:] for value in row]
+    if columns and len(fields[0]) != len(columns):
+        shown = f"the first line has {len(fields[0])} fields, {lines[0][:60]!r}"
+        raise LogError(f"{name}: {shown}, and columns has {len(columns)} names; give a name for each field")
+    names = [field.strip().lower() for field in columns or fields[0]]
+    values = [value.strip() for row in fields[0 if columns else 1 :] for value in row]
     comma = mark != "," and any(map(DECIMAL_COMMA.fullmatch, values)) and not any(map(DECIMAL_POINT.fullmatch, values))
     return Head(mark, frozenset(name for name in names if name and names.count(name) > 1), comma)
 
@@ -65,7 +69,7 @@ def _text(name: str, start: bytes) -> str:
     except UnicodeDecodeError as error:
         line = start[: error.start].count(b"\n") + 1
         if sum(byte < 9 for byte in start) > len(start) // 100:  # NUL and its like are rare in text
-            raise LogError(f"{name}: this is no text; is it a file of another kind?") from None
+            raise LogError(f"{name}: this is not a text file; rename it if it is of another kind") from None
         byte = f"0x{start[error.start]:02x}"
         raise LogError(f"{name}: line {line} has the byte {byte}, which is not UTF-8; save it as UTF-8") from None
 
@@ -111,5 +115,5 @@ def _rejected(message: str) -> str:
         return message
     needed, there = map(int, found.groups())
     if there < needed:
-        return f"it has {there} of {needed} fields; the file may be cut off"
+        return f"it has {there} fields and not {needed}; the file may be cut off"
     return f"it has more than {needed} fields; what holds a delimiter must stand in quotes"

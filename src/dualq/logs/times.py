@@ -36,12 +36,12 @@ def text_time(name: str, table: Any, column: str | None) -> str | None:
     if found["local"] + found["zoned"] == known:
         return "timestamp('UTC')" if found["zoned"] else "timestamp"
     low, high = found["low"], found["high"]
-    right = 'give numbers, dates as 2024-02-29, or time="row" if the rows stand in the order of time'
+    right = 'write numbers, or dates as 2024-02-29; or use --time row (time="row") if the rows are in the order of time'
     if found["backward"]:
-        raise LogError(f"{name}: the time column {column!r} is text such as {low!r}; {right}")
+        raise LogError(f"{name}: the time column {column!r} is text such as {low!r}, which cannot be sorted; {right}")
     if found["shortest"] != found["longest"]:
         order = f"sorted as text it would run from {low!r} to {high!r}"
-        raise LogError(f"{name}: the time column {column!r} is text, of several lengths: {order}; {right}")
+        raise LogError(f"{name}: the time column {column!r} is text of several lengths; {order}; {right}")
     return None
 
 

@@ -1,61 +1,131 @@
-"""The page that `dualq learn` prints: what a manager asks, in that order, on one screen or two."""
+"""The page that `dualq learn` prints: the verdict, what to do, why, and the details.
+
+Guarantees are green, estimates are not; both say what they are, for those who see no colours.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dualq.report.limit_words import bounds_words, cost_table, cost_words, guarantees, limit_table, limit_words
 from dualq.report.words import (
-    COSTS,
+    CHANGES,
+    RESTS,
+    assumptions,
+    ceilings,
+    change_cells,
     changed,
-    cost_table,
-    limit_assumptions,
-    limit_table,
-    limit_words,
-    percent,
-    promises,
+    changes_heading,
+    covered,
+    earned,
+    more_rows,
     read,
-    recommended,
-    said,
-    unknown,
+    really_earned,
+    tests,
+    verdict,
+    warnings,
+    worth_table,
 )
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+SURE = "green"  # the ink of guarantees
+
 
 def print_fit(fit: Any, console: Console) -> None:
     """Print the page."""
-    from rich.markup import escape
+    page = _Page(console)
+    page.line(verdict(fit), "bold")
+    page.gap()
+    for words in guarantees(fit):
+        page.line(words, SURE if words.startswith("Guaranteed") else None)
+    page.lines((f"Warning: {words}" for words in warnings(fit)), "bold")
 
-    def heading(words: str) -> None:
-        console.print(f"\n{words}\n", style="bold")
-
-    console.print(f"What to do, learned from {escape(fit.settings['source'])}", style="bold", soft_wrap=True)
-    heading("What was read")
-    _facts(console, read(fit))
-    heading("What the log cannot tell")
-    _facts(console, unknown(fit))
-    for words in fit.coverage.warnings:
-        console.print(f"Warning: {escape(words)}", style="bold")
-    heading("What changes")
+    page.heading(changes_heading(fit))
     rows = fit.changes()
-    console.print(changed(fit, len(rows)))
+    page.line(changed(fit, len(rows)))
     if rows:
-        console.print()
-        _changes(console, fit, rows)
+        page.gap()
+        names = fit.counts.states.names
+        page.table([*names, *CHANGES], [[*map(str, row["state"].values()), *change_cells(row)] for row in rows])
+
+    page.heading("Why")
+    page.table(*worth_table(fit))
+    page.gap()
+    page.lines([earned(fit), *really_earned(fit), fit.reason])
     if fit.limits:
-        heading("Limits")
-        _limits(console, fit)
+        page.heading("Limits")
+        page.limits(fit)
     header, costs = cost_table(fit)
     if costs:
-        heading("Costs")
-        console.print(COSTS + "\n")
-        console.print(_columns(header, costs))
-    heading("What is expected, and how sure that is")
-    for words in promises(fit):
-        console.print(escape(words))
-    console.print(f"\n{escape(fit.reason)}")
+        page.heading("Costs")
+        page.lines([cost_words(fit), ""])
+        page.table(header, costs)
+
+    page.heading("Details")
+    page.facts([*read(fit), *covered(fit)])
+    page.listed("Tested in the log", tests(fit))
+    page.listed("Bounds", [*ceilings(fit), *more_rows(fit)])
+    page.listed(RESTS, assumptions(fit))
+
+
+class _Page:
+    """What is printed, a part at a time; no text is taken for markup."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def line(self, words: str, style: str | None = None) -> None:
+        self.console.print(words, style=style, markup=False)
+
+    def lines(self, words: Iterable[str], style: str | None = None) -> None:
+        for one in words:
+            self.line(one, style)
+
+    def gap(self) -> None:
+        self.console.print()
+
+    def heading(self, words: str) -> None:
+        self.console.print(f"\n{words}\n", style="bold")
+
+    def listed(self, name: str, words: Sequence[str]) -> None:
+        if words:
+            self.console.print(f"\n{name}")
+            table = names_and_values()
+            for one in words:
+                table.add_row("-", _literal(one))
+            self.console.print(table)
+
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        self.console.print(columns(header, rows))
+
+    def facts(self, facts: Iterable[tuple[str, str]]) -> None:
+        table = names_and_values()
+        for name, words in facts:
+            table.add_row(_literal(name), _literal(words))
+        self.console.print(table)
+
+    def limits(self, fit: Any) -> None:
+        header, rows = limit_table(fit)
+        for row in rows:
+            self.line(row[0], "bold")
+            self.facts([(name, words) for name, words in zip(header[1:], row[1:], strict=True) if words])
+        self.gap()
+        self.lines([*limit_words(fit), bounds_words(fit)])
+
+
+def columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """A table; columns in which every cell begins with a digit or a sign stand at the right."""
+    table = plain_table(padding=1)
+    for i, name in enumerate(header):
+        numbers = all(not row[i] or row[i][0] in "-+<0123456789" for row in rows)
+        table.add_column(_literal(name), justify="right" if numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(_literal, row))
+    return table
 
 
 def plain_table(padding: int = 2) -> Table:
@@ -70,59 +140,11 @@ def names_and_values() -> Table:
     pairs = plain_table()
     pairs.show_header = False
     pairs.add_column(style="bold", no_wrap=True)
-    pairs.add_column()
+    pairs.add_column(overflow="fold")
     return pairs
 
 
-def _changes(console: Console, fit: Any, rows: list[dict]) -> None:
+def _literal(words: str) -> str:
     from rich.markup import escape
 
-    table = plain_table(padding=1)
-    for name in fit.counts.states.names:
-        numeric = all(isinstance(row["state"][name], int | float) for row in rows)
-        table.add_column(escape(name), justify="right" if numeric else "left", no_wrap=True)
-    for name in ("time", "logged most", "recommended", "rows", "gain"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(
-            *(escape(str(value)) for value in row["state"].values()),
-            percent(row["time_share"]),
-            escape(f"{said(row['logged'])} ({percent(row['logged_share'])})"),
-            escape(recommended(row)),
-            f"{row['recommended_rows']:,}",
-            f"{row['gain']:.3g} ± {row['gain_error']:.2g}",
-        )
-    console.print(table)
-
-
-def _columns(header: list[str], rows: list[list[str]]) -> Table:
-    """Names at the left, and what is said of each at the right of its column."""
-    from rich.markup import escape
-
-    table = plain_table()
-    for i, name in enumerate(header):
-        table.add_column(name, justify="right" if i else "left")
-    for row in rows:
-        table.add_row(*map(escape, row))
-    return table
-
-
-def _limits(console: Console, fit: Any) -> None:
-    from rich.markup import escape
-
-    header, rows = limit_table(fit)
-    for row in rows:
-        console.print(escape(row[0]), style="bold")
-        _facts(console, [(name, words) for name, words in zip(header[1:], row[1:], strict=True) if words])
-    console.print()
-    for words in (*limit_words(fit), limit_assumptions(fit)):
-        console.print(escape(words))
-
-
-def _facts(console: Console, facts: list[tuple[str, str]]) -> None:
-    from rich.markup import escape
-
-    table = names_and_values()
-    for name, words in facts:
-        table.add_row(escape(name), escape(words))
-    console.print(table)
+    return escape(words)

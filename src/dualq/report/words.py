@@ -1,25 +1,56 @@
-"""What is said of a fit, in sentences and short facts: the same words on the terminal and on the page."""
+"""The words of every page: one vocabulary, for the terminal, the report and the notebook.
+
+    policy                 which action to take in each state
+    the new policy         the one that is recommended (fit.policy)
+    what was done so far   the policy that left the log (fit.behaviour); in tables: so far
+    state, action          what was known when a decision was made, and what was decided
+    decision               one row of the log; "how often" is a share of the policy's decisions
+    earns                  rewards from the start on, added up, later ones counting less; with discount 0, per decision
+    expected               an estimate; ± is one standard error. It may be wrong by chance
+    guaranteed (95%)       a bound with a proof. It stands in one sentence with the conditions that no test can see
+    rows                   decisions in the log: what an estimate rests on
+    the model              what the log says about where actions lead and what they earn
+
+Estimates and guarantees never share a sentence without saying which is which. Where something speaks against a
+guarantee (fit.withheld), the page says "Nothing is guaranteed", why, and what to do.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dualq.plain import count
+from dualq.plain import count, p_value
 
-MANY = 0.05  # the part of a log's rows without a successor, above which it is asked whether episodes end there
+MANY = 0.05  # the part of a log's rows without a next state, above which it is asked whether episodes end there
+HARDLY = 0.005  # of the decisions: fewer that change are next to none
+FEW_ROWS = "too few rows to know what rewards can be"  # how the reason begins that a reward range would remove
 START = {
-    "episodes": "measured where episodes begin",
-    "log": "measured in the states of the log, as often as they occur",
-    "uniform": "measured in all states alike",
-    "as given": "measured in the states that were given",
+    "episodes": "where episodes begin",
+    "log": "in the states of the log, each as often as it occurs there",
+    "uniform": "in any state, all equally likely",
+    "as given": "in the states that you gave",
 }
+
+
+# ---- numbers and names
 
 
 def number(x: float) -> str:
     """Four digits, as people write them."""
     return f"{x:,.4g}" if abs(x) < 1e4 else f"{x:,.0f}"
+
+
+def estimate(e: Any) -> str:
+    """A value and its standard error, which has two digits; the value alone where no error can be given."""
+    return number(e.value) if e.standard_error is None else f"{number(e.value)} ± {small(e.standard_error)}"
+
+
+def small(x: float) -> str:
+    """Two digits, for errors."""
+    rounded = float(f"{x:.2g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 100.0 else f"{rounded:g}"
 
 
 def percent(share: float) -> str:
@@ -46,6 +77,152 @@ def about(rows: int) -> str:
     return f"{round(rows, 2 - len(str(rows))):,}"
 
 
+def listed(parts: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def sentence(words: str) -> str:
+    """With a capital letter and a full stop."""
+    return words[:1].upper() + words[1:] + ("" if words.endswith((".", "?", "!")) else ".")
+
+
+def one_shot(fit: Any) -> bool:
+    """Whether only the next reward counts: one decision per case, as in an experiment or a bandit."""
+    return fit.settings["discount"] == 0.0
+
+
+def per(fit: Any) -> str:
+    """What follows an amount that is earned: nothing, or `per decision`."""
+    return " per decision" if one_shot(fit) else ""
+
+
+def outwards(low: float, high: float) -> str:
+    """LO,HI: a range that holds another one, with ends as people would name them."""
+    step = 10.0 ** math.floor(math.log10((high - low) or abs(high) or 1.0)) / 2.0
+    return f"{math.floor(low / step + 1e-9) * step:.6g},{math.ceil(high / step - 1e-9) * step:.6g}"
+
+
+# ---- the verdict
+
+
+def verdict(fit: Any) -> str:
+    """The verdict and the numbers it rests on."""
+    word = fit.verdict.capitalize()
+    if fit.contradicted:
+        found = listed([f"that {reason}" for reason in _distinct(fit.withheld[: len(fit.contradicted)])])
+        return f"{word}. The log shows {found}, so the numbers below cannot be trusted."
+    both = f"The new policy is expected to earn {estimate(fit.expected)}{per(fit)}"
+    both += f"; what was done so far earns {estimate(fit.logged)}."
+    return f"{word}{_unless(fit)}. {both}{_but(fit)}"
+
+
+def _unless(fit: Any) -> str:
+    return ", unless you need the limits" if fit.verdict == "do not use" and fit.limits else ""
+
+
+def _but(fit: Any) -> str:
+    """What to add to the two numbers: why they give this verdict."""
+    gain, errors = fit.expected.value - fit.logged.value, (fit.expected.standard_error, fit.logged.standard_error)
+    if None in errors:
+        return f" No error can be given: {no_error(fit)}."
+    difference = f"The difference, {number(gain)} ± {small(math.hypot(*errors))},"
+    if fit.verdict == "do not use":
+        return f" {difference} is a loss{', the price of the limits' if fit.limits else ''}."
+    if fit.verdict == "cannot tell":
+        return f" {difference} is too uncertain to tell which is better."
+    if fit.verdict == "no worse":
+        return " They are the same policy." if fit.as_logged else " At worst you lose next to nothing."
+    return ""
+
+
+def no_error(fit: Any) -> str:
+    """Why an estimate has no standard error."""
+    return fit.withheld[0] if fit.contradicted else "the log has too few rows, or its bins hide too much"
+
+
+def brief(fit: Any) -> str:
+    """The fit in two lines, for those who print it."""
+    first = f"Fit: {fit.verdict}. Expected {estimate(fit.expected)}{per(fit)}, so far {estimate(fit.logged)}."
+    promise = fit.certificate
+    if not fit.promised:
+        return f"{first}\n  Nothing is guaranteed: {listed(fit.withheld)}."
+    if not promise.informative:
+        return f"{first}\n  Nothing useful is guaranteed yet: too few rows."
+    sure = percent(fit.confidence)
+    ends = f"{number(promise.lower)} to {number(promise.policy_upper)}"
+    return f"{first}\n  Guaranteed ({sure}), under fit.conditions: {ends}."
+
+
+# ---- what is guaranteed
+
+
+def guarantee(fit: Any, ranges: Sequence[str] = (), limits: Sequence[str] = ()) -> list[str]:
+    """What is guaranteed, in one sentence with its conditions; or that nothing is, why, and what to do about it.
+
+    ranges, limits   conditions and claims about limits, to stand in the same sentence (limit_words.py)
+    """
+    promise = fit.certificate
+    if promise is None:
+        return ["Nothing is guaranteed: no certificate was asked for. Use --certificate proven."]
+    if fit.withheld:
+        reasons = [FEW_ROWS if reason.startswith(FEW_ROWS) else reason for reason in _distinct(fit.withheld)]
+        return [f"Nothing is guaranteed: {listed(reasons)}.", *_remedies(fit)]
+    sure = percent(fit.confidence)
+    if not promise.informative:
+        return [_too_wide(fit, sure)]
+    begin = f"Guaranteed ({sure})" if promise.method == "proven" else f"Likely ({sure}, by the bootstrap: no proof)"
+    most = f" (and at most {number(promise.policy_upper)})" if math.isfinite(promise.policy_upper) else ""
+    clauses = sorted([*fit.conditions, *ranges], key=lambda clause: "lies outside" not in clause)
+    words = (
+        f"{begin}, if {listed(clauses)}: the new policy earns at least {number(promise.lower)}{most}"
+        f"{per(fit)}{''.join(f', and its {held}' for held in limits)}; what was done so far earns at most "
+        f"{number(promise.behaviour[1])}."
+    )
+    if promise.improvement > 0.0:
+        return [f"{words} So the new policy earns at least {number(promise.improvement)} more."]
+    return [f"{words} Whether it earns more is not guaranteed."]
+
+
+def _too_wide(fit: Any, sure: str) -> str:
+    promise = fit.certificate
+    low, high = promise.value_range
+    needed = promise.rows_needed
+    more = f" About {about(needed)} rows like these would be needed." if needed else ""
+    return (
+        f"Nothing useful is guaranteed yet: with {sure} confidence the new policy earns {number(promise.lower)} to "
+        f"{number(promise.policy_upper)}, and rewards alone already allow no more than {number(low)} to {number(high)}."
+        f"{more}"
+    )
+
+
+def _distinct(reasons: Sequence[str]) -> list[str]:
+    """Without those that only say more precisely what another one says: that the system changed, near the end."""
+    return [one for one in reasons if not any(one != other and one.startswith(other) for other in reasons)]
+
+
+def _remedies(fit: Any) -> list[str]:
+    """What the log says against a guarantee in full, and what would help; a change is told once."""
+    against = {
+        what for what in fit.contradicted if what != "recent" or not {"dynamics", "rewards"} & {*fit.contradicted}
+    }
+    words = [sentence(check.words) for check in fit.evidence if check.found and check.what in against]
+    if any(reason.startswith(FEW_ROWS) for reason in fit.withheld):
+        ends = outwards(*fit.counts.reward_range)
+        low, high = ends.split(",")
+        words.append(f"If you know that rewards always lie between, say, {low} and {high}, add --reward-range={ends}.")
+    return words
+
+
+def warnings(fit: Any) -> list[str]:
+    """What else must be read before any number: warnings that are not among the reasons given already."""
+    told = {check.words for check in fit.evidence}
+    return [sentence(words) for words in fit.coverage.warnings if not any(words.startswith(w) for w in told)]
+
+
+# ---- what to do
+
+
 def recommended(row: Mapping[str, Any]) -> str:
     """The action of a row of `changes`, and its probability where it is taken at random."""
     action, share = said(row["recommended"]), row["probability"]
@@ -56,346 +233,238 @@ def recommended(row: Mapping[str, Any]) -> str:
 
 def changed(fit: Any, shown: int) -> str:
     """How much changes, before the table of changes; all there is to say where the table has no rows."""
-    if not fit.num_changes:
-        return "Nothing: in every state the policy prefers what the log did most often."
+    share = fit.share_changed
+    if not fit.num_changes and share < HARDLY:
+        return "Nothing changes: the new policy decides as was done so far."
     states = int(fit.counts.visits.any(axis=1).sum())
-    how_many = f"In {fit.num_changes:,} of {count(states, 'state')}"
-    first = f"{how_many} the policy prefers another action than the log did most often."
+    how_much = f"{sentence(percent(share))[:-1]} of decisions change"
+    if not fit.num_changes:
+        return f"{how_much}: a few in many states, less than 1% in each."
+    first = f"{how_much}, in {fit.num_changes:,} of {count(states, 'state')}."
+    if share < HARDLY:
+        first = f"Next to nothing changes. {first}"
     if not shown:
-        return f"{first} It practically never sees them."
-    most = "one" if shown == 1 else shown
-    which = "All of them:" if shown == fit.num_changes else f"The {most} where most time is spent:"
+        return f"{first} The new policy hardly ever meets these states."
+    which = "" if shown == fit.num_changes else f"The {'one' if shown == 1 else shown} worth most: "
+    explained = "gain is how much more one such decision earns than before; worth is gain times how often it comes up"
     rows = fit.changes(shown)
     doubtful = sum(abs(row["gain"]) <= row["gain_error"] for row in rows)
     losses = sum(row["gain"] < -row["gain_error"] for row in rows)
-
-    def where(states: int, words: str) -> str:
-        return "" if not states else f" It {words}." if shown == 1 else f" In {states} of these {shown} it {words}."
-
     sake = ", for the sake of the limits" if fit.limits else ""
     return (
-        f"{first} {which} gain is what the change is worth at one such decision, with its standard error."
-        f"{where(doubtful, 'is within that error: the log does not tell whether it is one')}"
-        f"{where(losses, f'is a loss{sake}')}"
+        f"{first} {sentence(which + explained)}"
+        f"{_in_some(doubtful, shown, 'is within its error, so it may be none')}"
+        f"{_in_some(losses, shown, f'is a loss{sake}')}"
     )
 
 
-FOUND = {"dynamics": "the system changed", "rewards": "rewards changed", "memory": "the state misses something"}
+def _in_some(states: int, shown: int, words: str) -> str:
+    return "" if not states else f" The gain {words}." if shown == 1 else f" In {states} of these {shown} it {words}."
 
 
-def found_against(fit: Any) -> str:
-    """What the log says against the assumptions of estimates and promises; nothing where it says nothing."""
-    return "the log says that " + " and ".join(FOUND[what] for what in fit.contradicted) if fit.contradicted else ""
+def changes_heading(fit: Any) -> str:
+    """Not a call to action where the policy is not to be used."""
+    return "What the new policy would change" if fit.verdict == "do not use" else "What to do"
 
 
-def not_promised(fit: Any) -> str:
-    """A sentence for pages with proven numbers, where the log speaks against what these rest on."""
-    if not fit.contradicted:
-        return ""
-    return (
-        "Nothing here is promised, and the estimates are in doubt too: all of it takes it that nothing changes with "
-        f"time and that the state says all that matters, and {found_against(fit)}."
-    )
+CHANGES = ("do", "so far", "changed", "how often", "gain", "worth", "rows")  # the columns, after those of the state
 
 
-def promises(fit: Any) -> list[str]:
-    """What is expected, and what can be promised."""
-    against = found_against(fit)
-    same = f" They take it that nothing changes with time and that the state says all that matters; {against}."
-    words = [
-        f"From the start the recommended policy is expected to earn {number(fit.expected.value)} "
-        f"(standard error {number(fit.expected.error)}), and what was logged {number(fit.logged.value)} "
-        f"(standard error {number(fit.logged.error)}). These are estimates, not promises.{same if against else ''}"
-        f"{_doubt(fit)}"
+def change_cells(row: Mapping[str, Any]) -> list[str]:
+    """A row of the table of changes, without the state."""
+    return [
+        recommended(row),
+        f"{said(row['logged'])} ({percent(row['logged_share'])})",
+        percent(row["share"]),
+        percent(row["time_share"]),
+        f"{row['gain']:.3g} ± {small(row['gain_error'])}",
+        f"{row['worth']:.2g}",
+        f"{row['recommended_rows']:,}",
     ]
-    promise = fit.certificate
-    if promise is None:
-        return [*words, "No certificate was asked for."]
-    sure = f"with {percent(fit.confidence)} confidence, all of it together"
-    if promise.method != "proven":
-        sure += ", approximately (by the bootstrap, which may break its promise)"
-    if not promise.informative:
-        needed = promise.rows_needed
-        more = f"; about {about(needed)} rows like these would be needed" if needed and not against else ""
-        why = f"; and {against}, so that more rows like these would not help" if against else ""
-        low, high = promise.value_range
-        held = f"what is proven of the policy is {number(promise.lower)} to {number(promise.upper)}"
-        allowed = f"what rewards alone allow is {number(low)} to {number(high)}"
-        return [*words, f"Nothing useful can be promised yet {sure}: {held}, and {allowed}{more}{why}.", *_width(fit)]
-    begin = f"Promised {sure}"
-    if against:
-        begin = f"Nothing is promised, as {against}. Were it not so, this would be promised {sure}"
-    words.append(
-        f"{begin}: the recommended policy earns at least {number(promise.lower)}; no policy earns more than "
-        f"{number(promise.upper)}, and none that keeps to what was logged more than {number(promise.upper_supported)}; "
-        f"the logged behaviour, as a policy, earns between {number(promise.behaviour[0])} and "
-        f"{number(promise.behaviour[1])}."
-    )
-    if promise.improvement > 0.0:
-        hedge = "" if promise.method == "proven" else "Approximately: "
-        better = "would then be" if against else "is"
-        words.append(
-            f"{hedge}The policy {better} better than what was logged, by at least {number(promise.improvement)}."
-        )
-    else:
-        words.append("Whether the policy is better than what was logged cannot be promised from this log.")
-    return [*words, *_width(fit)]
 
 
-CAUSES = {
-    "thin pairs": "few rows of some pairs of state and action",
-    "reward noise": "noise in the rewards",
-    "unsupported pairs": "pairs that were never logged, of which nothing is known",
-    "estimated distance to the best policy": "the policy's own distance from the best, as estimated",
-}
-
-
-def _width(fit: Any) -> list[str]:
-    """Why floor and ceiling are as far apart as they are, and which rows would raise the floor."""
-    if fit.contradicted:  # more rows would not mend it
-        return []
-    promise = fit.certificate
-    parts = [
-        f"{number(part)} is due to {CAUSES[cause]}"
-        for cause, part in sorted(promise.causes.items(), key=lambda item: -item[1])
-        if part > 0.005 * promise.regret
-    ]
-    words = [f"Floor and ceiling are {number(promise.regret)} apart: {', '.join(parts)}."] if parts else []
-    wanted = [
-        f"{about(pair.rows)} more of {_pair(fit, pair)}: about {pair.raises:.2g} more" for pair in promise.wanted(3)
-    ]
-    if wanted:
-        words.append(f"What would raise the floor most, to log {'; '.join(wanted)}.")
-    return words
-
-
-def _doubt(fit: Any) -> str:
-    """What to say where the policy is not clearly better than the log. The error is that of independent estimates."""
-    gain = fit.expected.value - fit.logged.value
-    error = math.hypot(fit.expected.error, fit.logged.error)
-    if gain > error:
-        return ""
-    if gain < -error:
-        why = ": that is the price of the limits" if fit.limits else ""
-        less = f"by {number(-gain)} (standard error {number(error)})"
-        return f" It is expected to earn less than what was logged, {less}{why}."
-    if fit.as_logged:
-        return " The policy is what was logged."
-    if fit.num_changes == 0:
-        return " The policy does what was logged most often, everywhere."
-    return (
-        f" The difference, {number(gain)}, is within its error of {number(error)}: this log does not tell whether the "
-        "policy is better."
-    )
-
-
-COSTS = (
-    "What a step costs on average from the start, with standard errors: estimates, not promises. A limit (--limit) "
-    "keeps a cost within bounds."
+CHANGES_EXPLAINED = (
+    "do: the new policy's action. so far: the most frequent action in the log, and its share. changed: the share of "
+    "decisions in this state that change. how often: the share of all decisions of the new policy. rows: how often the "
+    "log tried this action in this state."
 )
 
 
-def cost_table(fit: Any) -> tuple[list[str], list[list[str]]]:
-    """What the two policies cost, for the costs that have no limit: the names of the columns, and a row each."""
-    limited = {one.column for one in fit.asked}
-    rows = [
-        [name, *(f"{both[which].value:.3g} ± {both[which].error:.2g}" for which in ("logged", "recommended"))]
-        for name, both in fit.costs.items()
-        if name not in limited
-    ]
-    return ["cost", "logged", "recommended"], rows
+# ---- why
 
 
-BASES = {
-    "proven": "promised",
-    "exact": "kept in every state, whatever the process",
-    "model": "kept on the log's own model",
-    "frequencies": "kept on the log's frequencies, not proven",
-    "estimated": "not proven; the estimate is within the limit",
-    "missed": "not kept, not even by estimate",
+def worth_table(fit: Any) -> tuple[list[str], list[list[str]]]:
+    """What each policy is expected to earn, what the log really earned, and what is guaranteed."""
+    promise = fit.certificate
+    header, rows = (
+        ["", "expected"],
+        [["the new policy", estimate(fit.expected)], ["what was done so far", estimate(fit.logged)]],
+    )
+    if fit.returns is not None:
+        rows.append(["what the log's episodes really earned", estimate(fit.returns)])
+    if promise is not None and promise.informative:
+        sure = percent(fit.confidence)
+        header.append(f"bounds, {sure}, not guaranteed" if fit.withheld else f"guaranteed ({sure}), as said above")
+        ends = ((promise.lower, promise.policy_upper), promise.behaviour)
+        for row, (low, high) in zip(rows, ends, strict=False):
+            row.append(f"{number(low)} to {number(high)}")
+    return header, [[*row, *[""] * (len(header) - len(row))] for row in rows]
+
+
+def earned(fit: Any) -> str:
+    """What the amounts are."""
+    if one_shot(fit):
+        over = "" if fit.settings["start"] == "log" else f", {START[fit.settings['start']]}"
+        return (
+            f"All amounts are average rewards of one decision{over}. ± is one standard error: estimates may be wrong."
+        )
+    return (
+        f"All amounts are rewards added up over time, starting {START[fit.settings['start']]}; with each step later a "
+        f"reward counts {fit.settings['discount']:g} times as much. ± is one standard error: estimates may be wrong."
+    )
+
+
+def really_earned(fit: Any) -> list[str]:
+    """What the log really earned, beside what the model says."""
+    check = fit.returns_check
+    if fit.returns is None or check is None:
+        return []
+    if not check.tested:
+        return ["There are too few episodes to compare what they really earned with the model."]
+    if check.found:
+        return [sentence(check.words)]
+    return [f"What the log's episodes really earned agrees with the model ({p_value(check.p_value)})."]
+
+
+# ---- details
+
+
+RESTS = "What the bounds rest on (they all hold together)"
+
+
+def ceilings(fit: Any) -> list[str]:
+    """What no policy can earn, and why that is not closer to the floor; nothing where nothing is guaranteed."""
+    promise = fit.certificate
+    if fit.withheld or promise is None or not promise.informative:
+        return []
+    words = [f"No policy at all earns more than {number(promise.upper)}"]
+    rows, ceiling = promise.useful_ceiling or (0, math.inf)
+    if number(ceiling) != number(promise.upper) and ceiling < promise.upper:
+        what = f"combinations of state and action with at least {count(rows, 'row')}"
+        words.append(f"no policy that keeps to {what} earns more than {number(ceiling)}")
+    return [f"On the same conditions: {'; '.join(words).lower()}.", *_apart(promise)]
+
+
+CAUSES = {
+    "thin pairs": "some actions have few rows in their state",
+    "reward noise": "rewards vary by chance",
+    "unsupported pairs": "some actions were never tried in their state",
+    "estimated distance to the best policy": "the new policy is not the best one, as far as we know",
 }
 
 
-def basis(fit: Any, kept: Any) -> str:
-    """What the keeping of a limit rests on."""
-    if fit.contradicted and kept.basis == "proven":
-        return f"not promised: {found_against(fit)}; were it not so, it would be"
-    apart = abs(kept.bound - kept.estimate)
-    if kept.basis != "estimated" or not kept.error:
-        return BASES[kept.basis]
-    errors = (
-        f"by {apart / kept.error:.2g} of its standard errors" if apart >= 0.1 * kept.error else "by next to nothing"
-    )
-    return f"{BASES[kept.basis]}, {errors}"
-
-
-def limit_table(fit: Any) -> tuple[list[str], list[list[str]]]:
-    """What became of every limit: the names of the columns, and a row each."""
-    header = ["limit", "estimate", "proven", "kept?", "argmax Q", "without limits", "logged"]
-    return header, [
-        [
-            kept.text,
-            f"{kept.estimate:.3g}" + (f" ± {kept.error:.2g}" if kept.error else ""),
-            "" if kept.low is None else f"{kept.low:.3g} to {kept.high:.3g}",
-            basis(fit, kept),
-            *(f"{x:.3g}" for x in (kept.greedy, kept.free, kept.logged)),
-        ]
-        for kept in fit.limits
+def _apart(promise: Any) -> list[str]:
+    parts = [
+        f"{number(part)} because {CAUSES[cause]}"
+        for cause, part in sorted(promise.causes.items(), key=lambda item: -item[1])
+        if part > 0.005 * promise.regret
     ]
-
-
-def limit_words(fit: Any) -> list[str]:
-    """What the limits cost, what each policy makes of them, and what a promise would need."""
-    words = [sentence for kept in fit.limits for sentence in (_price(fit, kept), *_others(kept), _needed(fit, kept))]
-    if fit.contradicted:
-        words.insert(0, not_promised(fit))
-    elif fit.limits_wanted:
-        names = [_pair(fit, pair) for pair in fit.limits_wanted[:3]]
-        words.append(f"More rows would help most where: {'; '.join(names)}.")
-    return [sentence for sentence in words if sentence]
-
-
-def limit_assumptions(fit: Any) -> str:
-    """What the proven bounds of the costs rest on, beside what those of the value do."""
-    counts, columns = fit.counts, dict.fromkeys(one.column for one in fit.asked if one.column is not None)
-    ranges = [
-        f"{column} is in [{low:g}, {high:g}] ({'known' if column in counts.cost_ranges_known else 'as observed'})"
-        for column in columns
-        for low, high in (counts.cost_ranges[column],)
-    ]
-    sure = f"{'Proven, were it not so' if fit.contradicted else 'Proven'}: with {percent(fit.confidence)} confidence, "
-    sure += "all of it together"
-    if fit.certificate is not None:
-        left = percent(1.0 - fit.confidence)
-        halves = "half is spent on the bounds of the value and half on those of the limits"
-        sure += f" (of the {left} that leaves open, {halves})"
-    return "; ".join([sure, *ranges]) + "."
-
-
-def chosen_under(fit: Any) -> str:
-    """What a reader of single decisions must know of a policy with limits; nothing where there are none."""
-    if not fit.limits:
-        return ""
-    limits = " and ".join(kept.text for kept in fit.limits)
-    return (
-        f"The policy was chosen under {limits}: an action may be worth less and be taken for the limit's sake. Values "
-        "are those of keeping to this policy later."
+    apart = (
+        f"These are {number(promise.regret)} apart, the least that the new policy earns and the most that any can earn"
     )
+    return [f"{apart}: {listed(parts)}."] if parts else []
 
 
-def _price(fit: Any, kept: Any) -> str:
-    """What a little less of it costs, at the rate that holds at the policy; prices are in reward per step."""
-    step = _step(kept.bound)
-    cost, later = step * kept.price, step * kept.price / (1.0 - fit.settings["discount"])
-    if not later > 1e-6 * max(1.0, abs(fit.expected.value)):
-        if _beyond(kept, kept.free) > 0.0:
-            return f"{kept.name}: the limit costs nothing, as the other limits see to it."
-        return f"{kept.name}: the limit costs nothing; as far as the log can tell, the best policy keeps it anyway."
-    less = f"{step:g} {'less' if kept.sense == '<=' else 'more'}"
-    if step == 0.01:
-        less = f"one point {'less' if kept.sense == '<=' else 'more'} (0.01)"
-    return (
-        f"{kept.name}: at the recommended policy, {less} costs about {cost:.3g} of reward a step, {later:.3g} of the "
-        "value from the start, at this rate."
-    )
+def more_rows(fit: Any) -> list[str]:
+    """Which rows would raise what is guaranteed."""
+    promise = fit.certificate
+    if fit.contradicted or promise is None:  # more rows of the same kind would not help
+        return []
+    wanted = [f"{about(one.rows)} more of {pair(fit, one)}, by {one.raises:.2g}" for one in promise.wanted(3)]
+    return [f"These rows would raise the new policy's lower bound most: {'; '.join(wanted)}."] if wanted else []
 
 
-def _step(bound: float) -> float:
-    """One point where the bound is a share of some size, else a power of ten that is at most a tenth of the bound."""
-    size = abs(bound)
-    if 0.1 <= size <= 1.0 or size == 0.0:
-        return 0.01
-    return 10.0 ** math.floor(math.log10(size / 10.0))
-
-
-def _others(kept: Any) -> list[str]:
-    """What other policies would make of a limit: argmax Q, and the best without limits."""
-    words = []
-    if (free := _beyond(kept, kept.free)) > 0.0 and kept.price > 0.0:
-        words.append(f"{kept.name}: without limits the best policy would break it by {free:.3g}.")
-    if (greedy := _beyond(kept, kept.greedy)) > 0.0:
-        words.append(
-            f"{kept.name}: the greedy policy of the same Q, which cannot mix actions, would break it by {greedy:.3g}, "
-            f"at {kept.greedy:.3g}."
-        )
-    elif words:
-        words.append(
-            f"{kept.name}: the greedy policy of the same Q, which cannot mix actions, is at {kept.greedy:.3g}."
-        )
-    return words
-
-
-def _beyond(kept: Any, value: float) -> float:
-    """How far a value is beyond the bound; nothing, but for rounding, where it is within."""
-    beyond = (1.0 if kept.sense == "<=" else -1.0) * (value - kept.bound)
-    return beyond if beyond > 1e-9 + 1e-6 * abs(kept.bound) else 0.0
-
-
-def _needed(fit: Any, kept: Any) -> str:
-    if kept.kept or kept.low is None or fit.contradicted:  # more such rows would not help
-        return ""
-    end = f"at most {kept.high:.3g}" if kept.sense == "<=" else f"at least {kept.low:.3g}"
-    known = f"{kept.name}: what is proven is only that it is {end}"
-    if kept.rows_needed is None:
-        return f"{known}; the limit is not promised."
-    return f"{known}; about {about(kept.rows_needed)} rows like these would let some policy promise the limit."
-
-
-def _pair(fit: Any, pair: Any) -> str:
+def pair(fit: Any, one: Any) -> str:
+    """A state and an action, and the rows they have."""
     counts = fit.counts
-    state = named(counts.states.named(counts.states.index(pair.state)))
-    action = named(counts.actions.named(counts.actions.index(pair.action)))
-    return f"{state}, {action} ({count(pair.visits, 'row')} so far)"
+    state = named(counts.states.named(counts.states.index(one.state)))
+    action = named(counts.actions.named(counts.actions.index(one.action)))
+    return f"{state}, {action} ({count(one.visits, 'row')} so far)"
 
 
 def read(fit: Any) -> list[tuple[str, str]]:
     """What was read: a fact a line."""
-    counts, settings, start = fit.counts, fit.settings, fit.settings["start"]
+    counts, settings = fit.counts, fit.settings
     low, high = counts.reward_range
-    known = "as was said" if counts.range_known else "as observed: taken for all that is possible"
+    known = "as you said" if counts.range_known else "as seen in the log"
     facts = [
         ("rows", f"{counts.total:,} from {settings['source']}"),
-        ("states", f"{len(counts.states):,}, of {' and '.join(counts.states.names)}"),
-        ("actions", f"{len(counts.actions):,}, of {' and '.join(counts.actions.names)}"),
-        ("rewards", f"{number(low)} to {number(high)} ({known})"),
-        ("value", f"rewards added up, each step later worth {settings['discount']:g} times as much; {START[start]}"),
+        ("states", f"{len(counts.states):,}: {listed(counts.states.names)}"),
+        ("actions", f"{len(counts.actions):,}: {listed(counts.actions.names)}"),
+        ("rewards", f"{number(low)} to {number(high)}, {known}"),
     ]
+    for column, edges in settings["bins"].items():
+        facts.append(("bins", f"{column}, cut at {listed([f'{edge:g}' for edge in edges])}"))
     if settings["set_aside"]:
-        facts.append(("set aside", f"{count(fit.coverage.skipped, 'bad row')}, in {settings['set_aside']}"))
+        facts.append(("set aside", f"{count(fit.coverage.skipped, 'bad row')}, listed in {settings['set_aside']}"))
     for part, columns in settings["guessed"].items():
-        facts.append((f"guessed {part.replace('_', ' ')}", ", ".join(columns)))
+        facts.append((f"{part.replace('_', ' ')}", f"{listed(columns)}, recognised by name"))
     return facts
 
 
-def unknown(fit: Any) -> list[tuple[str, str]]:
-    """What the log cannot tell: a fact a line."""
-    visits = fit.counts.visits
+def covered(fit: Any) -> list[tuple[str, str]]:
+    """What the log covers and what it does not, and what was tested: a fact a line."""
+    visits, coverage = fit.counts.visits, fit.coverage
     pairs, seen = visits.size, int((visits > 0).sum())
-    thin = fit.coverage.thin
     alone = int(((visits > 0).sum(axis=1) == 1).sum())
-    few = f", {thin:,} of them in under 10 rows" if thin else ""
-    facts = [("pairs", f"{seen:,} of {count(pairs, 'pair')} of state and action were logged{few}")]
+    few = f", {coverage.thin:,} of them in fewer than 10 rows" if coverage.thin else ""
+    facts = [("covered", f"{seen:,} of {count(pairs, 'combination')} of state and action{few}")]
     if alone:
-        facts.append(("no choice", f"in {count(alone, 'state')} the log knows one action only: the policy keeps to it"))
-    dropped = fit.coverage.dropped
-    if dropped > MANY * (dropped + fit.coverage.rows):
         facts.append(
-            ("ends?", "many rows have no successor: where episodes really end there, give the column terminal")
+            ("no choice", f"in {count(alone, 'state')} only one action was ever tried; the new policy keeps it")
         )
-    tested = [change.words for change in fit.coverage.evidence if not change.found and change.tested]
-    tested += _untested(fit.coverage)
-    return [*facts, *(("note", words) for words in (*fit.coverage.notes, *tested))]
+    dropped = coverage.dropped
+    if dropped > MANY * (dropped + coverage.rows) and not one_shot(fit):
+        facts.append(("ends?", "many rows have no next state. If episodes end there, name the column with --terminal"))
+    return [*facts, *(("note", sentence(words)) for words in coverage.notes)]
 
 
-def _untested(coverage: Any) -> list[str]:
-    """The tests for which the log has too few rows, in one line."""
-    drift = [change.what for change in coverage.drift.values() if not change.tested]
-    words = [f"too few rows to tell of a change of {' or '.join(drift)}"] if drift else []
-    memory = coverage.memory
-    return [*words, memory.words] if memory is not None and not memory.tested else words
+def tests(fit: Any) -> list[str]:
+    """What the log itself says of the assumptions, as far as it was tested."""
+    told = {"returns", "dynamics", "memory"} if one_shot(fit) else {"returns"}  # elsewhere, or of no concern
+    found = [check for check in fit.evidence if check.found or check.what not in told]
+    words = [sentence(check.words) for check in found if check.words not in fit.coverage.notes]
+    return words or ["The rows have no time order, so nobody can test whether the system changed with time."]
 
 
-def evidence(fit: Any) -> list[str]:
-    """What the log itself says of the assumptions that nothing changes with time, and that the state says all."""
-    found = [change.words for change in fit.coverage.evidence]
-    return found or ["the rows have no order, so whether the system changed, or the state before matters, is not known"]
+def assumptions(fit: Any) -> list[str]:
+    """What all bounds rest on; with the bootstrap, first that it is none."""
+    promise = fit.certificate
+    if promise is None:
+        return []
+    return [sentence(words) for words in promise.assumptions[1 if promise.method == "proven" else 0 :]]
+
+
+# ---- single decisions
+
+
+def explained(fit: Any, facts: Mapping[str, Any]) -> tuple[str, list[str], list[list[str]], str]:
+    """What `dualq explain` says of a state: a line, the table's header and rows, and a line below."""
+    rows, share = count(facts["rows"], "row"), percent(facts["time_share"])
+    first = f"{rows} in the log. {share} of the new policy's decisions are made here."
+    names = fit.counts.actions.names
+    body = [
+        [
+            *(str(row[name]) for name in names),
+            f"{row['rows']:,}",
+            percent(row["logged_share"]),
+            "not known" if row["value"] is None else number(row["value"]),
+            "" if row["value"] is None else f"{number(row['low'])} to {number(row['high'])}",
+            percent(row["recommended"]) if row["recommended"] else "",
+        ]
+        for row in facts["actions"]
+    ]
+    sure = percent(fit.confidence)
+    below = f"earns: what this decision is expected to earn, with its {sure} interval"
+    below += "." if one_shot(fit) else "; later states count as they were estimated. These are estimates."
+    return first, [*names, "rows", "so far", "earns", f"{sure} interval", "new policy"], body, below

@@ -46,7 +46,7 @@ def ends(trace: Trace, level: float) -> Finding | None:
         return Finding("ends", False, 1.0, 0, None, "ends: too few last rows to compare them with the others")
     named = [one.words("last rows", c) for c, one in found.items() if one.p_value <= level / len(found)]
     if not named:
-        words = f"ends: last rows of episodes that did not end are like the others ({p_value(p)})"
+        words = f"no sign that recordings stopped because of what happened ({p_value(p)})"
         return Finding("ends", False, p, tested, None, words)
     words = (
         f"{'; '.join(named)}: recordings stopped because of what happened, or episodes ended there (--terminal last)"

@@ -1,0 +1,70 @@
+"""Rows that share a moment or an episode: by how much an error that takes rows as independent is too small.
+
+A value of a policy, estimated from rows (s, a, r, s'), moves with each of them, to first order, by its influence
+    psi = occupancy(s, a) / n(s, a)  e,      e = r + alpha V(s') - mean of it in the pair
+Independent rows make the variance sum psi^2. Where all shops of a day share the weather, or one shop is always lucky,
+rows of a group err together, and the variance is that of the groups' sums (cluster-robust; Liang and Zeger, 1986), for
+groups by time and by episode at once the two less what both count (Cameron, Gelbach and Miller, 2011):
+    by G groups    G/(G-1) sum_g (sum_{i in g} psi_i)^2
+    by both        time + episode - rows
+A pair's own mean takes a part of e away: e is multiplied by sqrt(n / (n-1)). What comes out is the root of the largest
+of these over that of the rows: what an error is to be multiplied with, never less than 1. Where nothing is shared it is
+noisy, about sqrt(1/(2G)) of it, so groups are only asked where there are enough of them; nothing can be told by fewer.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+Array = np.ndarray
+
+ENOUGH = 10  # groups
+
+
+def shared_factor(
+    s: Array,
+    a: Array,
+    r: Array,
+    s_next: Array,
+    ended: Array,
+    groups: tuple[Array | None, Array | None],
+    V: Array,
+    occupancy: Array,
+    discount: float,
+) -> float:
+    """What the standard error of a value is to be multiplied with, because rows of a group err together.
+
+    s, a, r, s_next, ended   the rows that were counted, as places
+    groups      codes 0, 1, 2, ... of the time and of the episode of every row; None where the log has none
+    V           (S or more,) values of the policy;  occupancy (S or more, A) its discounted visits from the start
+    """
+    psi = influences(s, a, r, s_next, ended, V, occupancy, discount)
+    rows = float(psi @ psi)
+    if rows == 0.0:
+        return 1.0
+    found = [by for codes in groups if codes is not None and (by := _variance(psi, codes)) is not None]
+    if len(found) == 2:
+        found.append(sum(found) - rows)
+    return float(np.sqrt(max([1.0, *(variance / rows for variance in found)])))
+
+
+def influences(
+    s: Array, a: Array, r: Array, s_next: Array, ended: Array, V: Array, occupancy: Array, discount: float
+) -> Array:
+    """psi of every row."""
+    y = r + discount * np.where(ended, 0.0, V[s_next])
+    pair = s.astype(np.int64) * occupancy.shape[1] + a
+    n = np.bincount(pair)
+    mean = np.bincount(pair, y) / np.maximum(n, 1)
+    one_less = np.sqrt(n / np.maximum(n - 1.0, 1.0))
+    return occupancy.ravel()[pair] / n[pair] * one_less[pair] * (y - mean[pair])
+
+
+def _variance(psi: Array, codes: Array) -> float | None:
+    """By the sums of groups; None where there are too few of them."""
+    there = np.bincount(codes) > 0
+    G = int(there.sum())
+    if G < ENOUGH:
+        return None
+    sums = np.bincount(codes, psi)
+    return float(G / (G - 1.0) * (sums @ sums))

@@ -1,0 +1,74 @@
+"""Cycles: do rewards or next states follow a rhythm in time that the state does not contain?
+
+Rows are put together by t mod p, for the usual periods p of a clock in whole numbers, and of the step in the episode;
+by hour, weekday and month where the clock is a date. Next states given (s, a) by alike_tables; rewards and costs by
+alike_scores, grouped by (s, a), of their ranks among those of the same (s, a, s'). Where the phase is in the state, it
+is the same for all rows of a pair, and nothing is left to compare. With K questions each has the level / K. A long log
+is read in its last MOST rows. Rhythms of other lengths show as memory, as far as rewards many rows apart go together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from dualq.logs.change import Outcome, alike_scores, alike_tables, scores
+from dualq.logs.findings import Finding
+from dualq.logs.trace import Trace
+from dualq.plain import p_value
+
+Array = np.ndarray
+
+PERIODS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 24, 28, 30, 52, 60)
+MOST = 100_000  # rows
+DAY = 86400
+
+
+def cycle(trace: Trace, level: float) -> Finding | None:
+    """Is there a rhythm in time that the state does not contain?"""
+    used = np.flatnonzero(trace.used)[-MOST:]
+    if used.size == 0:
+        return None
+    pair, outcome = trace.pair[used], trace.outcome[used]
+    step = pair * (trace.shape[0] + 1) + outcome
+    numbers = {"rewards depend": trace.r, **{f"{c} depends": x for c, x in trace.costs.items()}}
+    ranks = {name: scores(step, x[used]) for name, x in numbers.items()}
+    asked: dict[tuple[str, str], Outcome] = {}
+    for name, phase in _phases(trace, used):
+        asked["next states depend", name] = alike_tables(pair, phase, outcome)
+        asked |= {(what, name): alike_scores(pair, phase, ranks[what]) for what in ranks}
+    if not asked:
+        return None
+    (what, name), best = min(asked.items(), key=lambda item: item[1].log_p)
+    p = min(1.0, len(asked) * best.p_value)
+    tested = max(one.tested for one in asked.values())
+    found = p <= level
+    words = "too few rows to look for a cycle in time"
+    if found:
+        words = f"{what} on {name} too ({p_value(p)}): add it to the state"
+    elif tested:
+        words = f"no sign of a cycle in time ({p_value(p)})"
+    return Finding("cycle", found, p, tested, None, words)
+
+
+def _phases(trace: Trace, used: Array) -> Iterator[tuple[str, Array]]:
+    """Where in each period the rows are, and what to call it; never the same twice."""
+    t, begins = trace.t[used], np.flatnonzero(trace.first)
+    step = used - begins[np.searchsorted(begins, used, "right") - 1]
+    if trace.dates and np.isfinite(t).all():
+        day = np.floor(t / DAY).astype(np.int64)
+        named = {
+            "the hour of the day": np.floor(t % DAY / 3600).astype(np.int64),
+            "the day of the week": (day + 3) % 7,
+            "the month": day.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12,
+        }
+        yield from ((name, phase) for name, phase in named.items() if phase.min() < phase.max())
+    whole = not trace.dates and np.isfinite(t).all() and (t == np.floor(t)).all()
+    clock = t.astype(np.int64) if whole and np.abs(t).max() < 2**53 else None
+    same = clock is not None and np.unique(clock - step).size == 1
+    for p in PERIODS:
+        if clock is not None:
+            yield f"where {trace.names.get('time', 'time')} is in a cycle of {p}", clock % p
+        if not same and step.max() > 0:
+            yield f"where a row is in a cycle of {p} rows", step % p

@@ -1,0 +1,258 @@
+"""dualq look: parts of columns whose truth is known, facts that a plain loop finds too, and a line that works."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dualq
+from dualq import cli, shipped
+
+
+def shops(names=None, seed=0):
+    """Five shops, sixty days; the names of the columns tell nothing unless they are given."""
+    rng = np.random.default_rng(seed)
+    columns = {
+        "k": np.repeat(np.arange(10, 15), 60),
+        "u": np.tile(np.arange(60), 5),
+        "kind": rng.choice(["plain", "fancy"], 300),
+        "w": rng.choice(["one", "two", "no"], 300),
+        "z": rng.normal(size=300).round(3),
+    }
+    return pd.DataFrame({(names or {}).get(name, name): column for name, column in columns.items()})
+
+
+# ---- parts
+
+
+def test_the_shipped_log_is_understood_by_itself():
+    seen = dualq.look(shipped.path())
+    parts = {part: names[0] if part not in ("state", "costs") else sorted(names) for part, names in seen.parts.items()}
+    assert parts == {**shipped.COLUMNS, "state": ["season", "stock"]}
+    assert seen.unsure == ("state",)  # that these two are known before the decision, no table can tell
+    assert seen.suspicious == ()
+    assert (seen.episodes.count, seen.episodes.shortest, seen.episodes.longest) == (
+        shipped.SHOPS,
+        shipped.DAYS,
+        shipped.DAYS,
+    )
+    assert seen.episodes.at_the_end == shipped.SHOPS
+    assert (seen.clock.step, seen.clock.gaps, seen.copies) == (1.0, 0, 0)
+
+
+def test_the_line_to_copy_reads_the_same_log(tmp_path, capsys):
+    frame = shops({"k": "the shop", "u": "day", "w": "order", "z": "profit [$]"})
+    frame.to_csv(tmp_path / "my log.csv", index=False)
+    assert cli.run(["look", str(tmp_path / "my log.csv"), "--json"]) == 0
+    seen = json.loads(capsys.readouterr().out)
+    program, *words = shlex.split(seen["command"])
+    assert program == "dualq"
+    assert cli.run([*words, "--certificate", "none", "--json"]) == 0
+    fit = json.loads(capsys.readouterr().out)
+    assert fit["coverage"]["rows"] == 300 - 5  # the last row of each shop has no successor
+    log = dualq.read_log(frame, state="kind", action="order", reward="profit [$]", episode="the shop", time="day")
+    assert fit["coverage"]["states"] == len(log.states) == 2
+
+
+def test_columns_whose_names_tell_nothing_are_told_by_their_values():
+    seen = dualq.look(shops())
+    assert seen.parts == {"state": ("kind",), "action": ("w",), "reward": ("z",), "episode": ("k",), "time": ("u",)}
+    assert set(seen.unsure) == {"state", "action", "reward"}
+    assert "once per k" in seen.why["u"]
+    assert seen.part("kind") == "state?"
+    assert seen.part("u") == "time"
+
+
+def test_what_is_given_is_taken_and_what_is_not_is_found():
+    seen = dualq.look(shops(), state="w", action="kind", episode=False, time="row")
+    assert seen.parts["state"] == ("w",)
+    assert seen.parts["action"] == ("kind",)
+    assert "episode" not in seen.parts
+    assert seen.why["w"] == "as you say"
+    with pytest.raises(dualq.LogError, match="state is 'kinds', but there is no such column; did you mean 'kind'"):
+        dualq.look(shops(), state="kinds")
+
+
+def test_next_columns_tell_the_state():
+    frame = shops().drop(columns=["k", "u"])
+    frame["level"], frame["next_level"] = np.arange(300) % 4, (np.arange(300) + 1) % 4
+    seen = dualq.look(frame)
+    assert seen.parts["state"] == ("level",)
+    assert seen.parts["next_state"] == ("next_level",)
+    assert "state" not in seen.unsure
+
+
+def machines(flag_early=False):
+    """A flag without a telling name, that holds in the last row of each machine."""
+    rng = np.random.default_rng(1)
+    rows = []
+    for machine in range(40):
+        life = int(rng.integers(3, 30))
+        for t in range(life):
+            rows.append((machine, t, int(rng.integers(0, 5)), "ab"[int(rng.integers(0, 2))], 1.5, "yn"[t < life - 1]))
+    if flag_early:
+        rows[0] = (*rows[0][:-1], "y")
+    return pd.DataFrame(rows, columns=["machine", "step", "wear", "action", "reward", "xx"])
+
+
+def test_a_column_that_is_true_only_in_last_rows_is_the_flag():
+    seen = dualq.look(machines())
+    assert seen.parts["terminal"] == ("xx",)
+    assert seen.why["xx"] == "true only in last rows of episodes (40 of 40)"
+    assert seen.episodes.flagged == 40
+    assert "terminal" not in dualq.look(machines(flag_early=True)).parts
+
+
+def test_a_guess_by_name_that_no_two_rows_share_is_no_episode():
+    frame = shops().assign(id=np.arange(300))
+    assert dualq.look(frame).parts["episode"] == ("k",)
+
+
+# ---- facts
+
+
+def test_episodes_and_their_ends_are_counted_as_a_plain_loop_counts_them():
+    frame = machines().drop(columns="xx")
+    lengths = sorted(Counter(frame["machine"]).values())
+    seen = dualq.look(frame)
+    assert (seen.episodes.count, seen.episodes.shortest, seen.episodes.longest) == (40, lengths[0], lengths[-1])
+    assert seen.episodes.median == np.median(lengths)
+    assert seen.episodes.flagged is None
+    assert seen.episodes.at_the_end == lengths.count(lengths[-1])
+    early = 40 - lengths.count(lengths[-1])
+    words = f"How they end is not known: {early} of 40 episodes without a flag stop before the last step"
+    assert any(fact.startswith(words) for fact in seen.facts())
+
+
+def test_columns_are_described_as_pandas_describes_them(tmp_path):
+    frame = shops()
+    frame.loc[[3, 4, 9], "kind"] = None
+    frame["on"] = frame["u"] > 30
+    frame["when"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(300), unit="h")
+    frame.to_parquet(tmp_path / "log.parquet")
+    for source in (frame, tmp_path / "log.parquet"):
+        seen = {column.name: column for column in dualq.look(source).columns}
+        for name in frame:
+            assert seen[name].different == frame[name].nunique()
+            assert seen[name].missing == frame[name].isna().sum()
+        assert [seen[name].kind for name in frame] == ["integer", "integer", "text", "text", "number", "yes/no", "date"]
+        assert (seen["z"].low, seen["z"].high) == (frame["z"].min(), frame["z"].max())
+        assert seen["w"].examples == ("no", "one", "two")
+
+
+def test_gaps_and_copies_are_counted():
+    frame = shops({"k": "shop", "u": "day"})
+    frame = frame[~frame["day"].isin([20, 21])]
+    frame = frame[~((frame["shop"] == 11) & frame["day"].between(40, 46))]
+    seen = dualq.look(frame)
+    assert (seen.clock.step, seen.clock.gaps, seen.clock.longest) == (1.0, 6, 8.0)
+    assert "day goes on by 1, with 6 gaps; the longest is 8" in seen.facts()
+    again = dualq.look(pd.concat([frame, frame.iloc[:7]]))
+    assert again.copies == 7
+    assert any("7 rows repeat another row exactly" in words for words in again.suspicious)
+
+
+def test_a_clock_of_dates_is_said_in_days():
+    frame = shops({"k": "shop"}).drop(columns="u")
+    frame["date"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.tile(np.arange(60) * 7, 5), unit="D")
+    assert "date goes on by 7 days, without gaps" in dualq.look(frame).facts()
+    assert "date goes on by 7 days, with 1 gap; the longest is 14 days" in dualq.look(frame[frame.index != 30]).facts()
+
+
+# ---- what is suspicious
+
+
+def suspicious(frame, **words):
+    return " | ".join(dualq.look(frame, **words).suspicious)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: f.assign(kind=["n/a", *f["kind"][1:]]), "kind: 'n/a' in 1 row was read as a label"),
+        (lambda f: f.assign(kind=["Plain", *f["kind"][1:]]), "'Plain' (1 row) and 'plain'"),
+        (lambda f: f.assign(z=[-999.0, *f["z"][1:]]), "z: it is -999 in 1 row, far from all others"),
+        (lambda f: f.assign(z=[None, *f["z"][1:]]), "z: values are missing in 1 row"),
+        (lambda f: f.assign(z=[float("inf"), *f["z"][1:]]), "would stop here: pandas frame: row 0"),
+        (lambda f: f.assign(kind=[None, *f["kind"][1:]]), "kind is missing; every row needs its state"),
+        (lambda f: f.assign(u=[1, *f["u"][1:]]), "in more rows than one; a time must not repeat"),
+    ],
+)
+def test_what_is_wrong_is_said(change, message):
+    assert message in suspicious(change(shops()), episode="k", time="u", reward="z", state="kind", action="w")
+
+
+def test_the_reward_under_another_name_is_no_state():
+    frame = shops().assign(copy=shops()["z"])
+    assert "copy: it is the same as z in every row" in suspicious(frame, state="copy", action="w", reward="z")
+
+
+def test_a_file_without_a_header_is_asked_for_names(tmp_path):
+    shops().to_csv(tmp_path / "bare.csv", index=False, header=False)
+    assert "is the first line of the file a row already? Then name the columns" in suspicious(tmp_path / "bare.csv")
+    seen = dualq.look(tmp_path / "bare.csv", columns=["shop", "day", "kind", "choice", "profit"])
+    assert (seen.rows, seen.suspicious) == (300, ())
+    assert seen.command.endswith("--columns shop,day,kind,choice,profit")
+
+
+def test_nothing_is_said_of_a_tidy_log():
+    assert suspicious(shops()) == ""
+
+
+def test_bins_are_proposed_where_numbers_have_many_values(tmp_path):
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"day": np.arange(3000), "load": rng.normal(size=3000), "price": rng.uniform(1, 2, 3000)})
+    frame["profit"] = (frame["load"] > 0) + 0.1 * rng.normal(size=3000)
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    seen = dualq.look(tmp_path / "log.csv")
+    assert seen.bins == {"load": "auto", "price": 5}
+    assert seen.command.endswith("--bins load=auto --bins price=5")
+    assert seen.suspicious == ()
+    assert dualq.look(tmp_path / "log.csv", bins={"load": 2, "price": 2}).bins == {"load": 2, "price": 2}
+
+
+# ---- pages
+
+
+def test_what_cannot_be_guessed_is_asked_for():
+    frame = pd.DataFrame({"note": [f"n{i}" for i in range(50)], "day": np.arange(50)})
+    seen = dualq.look(frame)
+    assert {"state", "action", "reward"} <= set(seen.unsure)
+    assert "no column looks like the action: name it with --action" in seen.doubts()
+    assert "state='STATE'" in seen.command
+
+
+def test_the_page_prints_labels_as_they_are(tmp_path, capsys):
+    shops({"kind": "[red]kind"}).to_csv(tmp_path / "log.csv", index=False)
+    assert cli.run(["look", str(tmp_path / "log.csv")]) == 0
+    page = capsys.readouterr().out
+    assert "[red]kind" in page
+    assert "dualq learn " in page
+    assert "Nothing suspicious was found." in page
+
+
+def test_the_same_in_json_and_as_text(tmp_path, capsys):
+    shops().to_csv(tmp_path / "log.csv", index=False)
+    assert cli.run(["look", str(tmp_path / "log.csv"), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    seen = dualq.look(str(tmp_path / "log.csv"))
+    assert printed == json.loads(json.dumps(seen.summary(), default=str))
+    lines = str(seen).splitlines()
+    assert lines[0] == "log.csv: 300 rows"
+    assert lines[-1] == seen.command
+    assert [line.split()[0] for line in lines[3:8]] == ["k", "u", "kind", "w", "z"]
+
+
+def test_a_frame_gets_a_line_of_python():
+    seen = dualq.look(shops())
+    assert seen.command.startswith("dualq.learn(dualq.read_log(log, state=['kind'], action=['w'], reward='z'")
+
+
+def test_a_file_that_cannot_be_opened_is_one_line(tmp_path, capsys):
+    assert cli.run(["look", str(tmp_path / "none.csv")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
