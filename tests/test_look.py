@@ -125,8 +125,18 @@ def test_episodes_and_their_ends_are_counted_as_a_plain_loop_counts_them():
     assert seen.episodes.flagged is None
     assert seen.episodes.at_the_end == lengths.count(lengths[-1])
     early = 40 - lengths.count(lengths[-1])
-    words = f"How they end is not known: {early} of 40 episodes without a flag stop before the last step"
-    assert any(fact.startswith(words) for fact in seen.facts())
+    words = f"{early} of 40 episodes without a flag stop before the last step. Say --terminal last"
+    assert any(doubt.startswith(words) for doubt in seen.doubts())
+
+
+@pytest.mark.parametrize("part", ["terminal", "truncated"])
+def test_what_the_user_says_of_last_rows_is_taken(part, tmp_path):
+    machines().drop(columns="xx").to_csv(tmp_path / "log.csv", index=False)
+    seen = dualq.look(tmp_path / "log.csv", **{part: "last"})
+    assert seen.last == part
+    assert f"--{part} last" in seen.command
+    assert not any("without a flag" in doubt for doubt in seen.doubts())
+    assert not any("would stop" in words for words in seen.suspicious)
 
 
 def test_columns_are_described_as_pandas_describes_them(tmp_path):

@@ -29,8 +29,12 @@ def look(
     next_state: Annotated[str | None, _option("COLUMNS", "What was seen next, or `none`.")] = None,
     episode: Annotated[str | None, _option("COLUMNS", "Which rows belong together, or `none`.")] = None,
     time: Annotated[str | None, _option("COLUMN", "Their order; `row` for the order in the file, or `none`.")] = None,
-    terminal: Annotated[str | None, _option("COLUMN", "Whether the episode ended here, or `none`.")] = None,
-    truncated: Annotated[str | None, _option("COLUMN", "Whether the recording stopped here, or `none`.")] = None,
+    terminal: Annotated[
+        str | None, _option("COLUMN", "Whether the episode ended here; `last`: in its last row; or `none`.")
+    ] = None,
+    truncated: Annotated[
+        str | None, _option("COLUMN", "Whether the recording stopped here; `last`: in the last row; or `none`.")
+    ] = None,
     cost: Annotated[list[str] | None, _option("COLUMN", "A cost beside the reward; may be repeated.")] = None,
     bins: Annotated[list[str] | None, _option("COLUMN=N", "Bins for numbers, as in `dualq learn`.")] = None,
     columns: Annotated[str | None, _option("A,B,C", "Names, where the first line of the file is a row.")] = None,

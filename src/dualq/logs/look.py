@@ -31,6 +31,7 @@ WIDE = 50  # different whole numbers in a column of the state, from which bins a
 ROWS_EACH = 100  # rows for each of them, from which they are not
 ENOUGH = 2000  # rows in which bins can be found
 SENTINELS = (-99, -999, -9999, -99999, 999, 9999, 99999)  # numbers that often stand for a missing one
+LAST = "last"  # terminal="last", truncated="last"
 MANY = ("state", "action", "next_state", "episode", "costs")  # parts that may have several columns
 
 
@@ -51,6 +52,7 @@ class Look:
     notes: tuple[str, ...]  # how the file was understood, where that is not plain
     bins: Mapping[str, Any] | str
     command: str  # the line to copy
+    last: str = ""  # "terminal" or "truncated", where the user says what last rows of episodes are
 
     def part(self, column: str) -> str:
         """The part that a column would play: `state`, with a question mark where that is not sure; empty: none."""
@@ -69,7 +71,7 @@ class Look:
             if part not in missing:
                 names = ", ".join(self.parts[part]) if self.parts[part] != (ROW,) else "the order of the rows"
                 said.append(f"{part} is only a guess: {names}. {QUESTIONS[part]} Correct it with {option(part)}")
-        return said
+        return [*said, *_end_question(self)]
 
     def summary(self) -> dict[str, Any]:
         """All of it, as plain values."""
@@ -82,6 +84,7 @@ class Look:
             "unsure": list(self.unsure),
             "episodes": asdict(self.episodes) if self.episodes else None,
             "clock": asdict(self.clock) if self.clock else None,
+            "last": self.last,
             "copies": self.copies,
             "suspicious": list(self.suspicious),
             "notes": list(self.notes),
@@ -163,6 +166,8 @@ def look(
         "truncated": truncated,
         "costs": costs,
     }
+    last = [part for part in ("terminal", "truncated") if given[part] == LAST and LAST not in opened.table.columns]
+    given |= dict.fromkeys(last, False)
     with reading(opened.name):
         rows, held = columns_of(opened.table)
         if not rows:
@@ -177,7 +182,7 @@ def look(
     if copies:
         wrong.append(f"{count(copies, 'row')} repeat another row exactly: were they recorded twice?")
     named = {part: _one_or_all(part, names) for part, names in roles.parts.items()}
-    named |= {part: False for part, wanted in given.items() if wanted is False}
+    named |= {part: False for part, wanted in given.items() if wanted is False} | dict.fromkeys(last, LAST)
     more = {"table": table, "delimiter": delimiter, "columns": columns}
     more = {word: value for word, value in more.items() if value is not None}
     proposed = bins if bins is not None else _bins(opened, rows, held, roles)
@@ -196,6 +201,7 @@ def look(
         notes,
         proposed,
         _command(source, named, proposed, more),
+        last[0] if last else "",
     )
 
 
@@ -348,17 +354,28 @@ def _episode_words(seen: Look) -> list[str]:
     flags = " and ".join(name for part in ("terminal", "truncated") for name in seen.parts.get(part, ()))
     if runs.flagged:
         said.append(f"{runs.flagged:,} of them end with a flag ({flags})")
-    if not left or runs.at_the_end is None:
-        return said
-    others = f"the other {left:,}" if runs.flagged else "all of them" if left > 1 else "it"
-    if runs.at_the_end == left:
-        said.append(f"How they end: {others} go on to the last {time}. If they ended there, say --terminal last")
-    else:
-        early = f"{left - runs.at_the_end:,} of {left:,} episodes without a flag stop before the last {time}"
+    if left and runs.at_the_end == left and not seen.last:
+        others = f"the other {left:,}" if runs.flagged else "all of them" if left > 1 else "it"
+        said.append(f"{others[0].upper()}{others[1:]} go on to the last {time}, where the recording stopped")
+    if left and seen.last:
         said.append(
-            f"How they end is not known: {early}. Say --terminal last if they ended there, else --truncated last"
+            "As you say, "
+            + ("they ended" if seen.last == "terminal" else "the recording stopped")
+            + " in their last rows"
         )
     return said
+
+
+def _end_question(seen: Look) -> list[str]:
+    """How episodes without a flag end, where nobody said so."""
+    runs, time = seen.episodes, seen.parts.get("time", (ROW,))[0]
+    left = 0 if runs is None else runs.count - (runs.flagged or 0)
+    if runs is None or runs.at_the_end in (None, left) or seen.last:
+        return []
+    right = "Say --terminal last if they ended there, --truncated last if only the recording did"
+    return [
+        f"{left - (runs.at_the_end or 0):,} of {left:,} episodes without a flag stop before the last {time}. {right}"
+    ]
 
 
 def _clock_words(seen: Look) -> list[str]:
