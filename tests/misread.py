@@ -7,7 +7,9 @@ is withheld, or the line that stops and asks.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,7 +43,9 @@ class Outcome(NamedTuple):
 def outcome(situation: Situation) -> Outcome:
     """What a user is told of the log, and what is true."""
     try:
-        fit = dualq.learn(dualq.read_log(dict(situation.columns), **situation.read), discount=ALPHA)
+        with tempfile.TemporaryDirectory() as folder:
+            aside = {"quarantine": Path(folder) / "bad"} if situation.read.get("skip_bad") else {}
+            fit = dualq.learn(dict(situation.columns), discount=ALPHA, **situation.read, **aside)
     except dualq.LogError as error:
         return Outcome(None, None, False, any(word in str(error) for word in situation.words))
     expected = fit.expected

@@ -28,7 +28,7 @@ def test_bins_that_lose_something_are_found(step):
 def test_bins_that_lose_nothing_raise_no_more_false_alarms_than_stated():
     # 300 logs, level .05; the number within its bin is drawn apart from all else, but the planner acts by it.
     rng, alarms = np.random.default_rng(0), 0
-    for i, log in enumerate(markov_logs(5, 300, 400, noise=("normal", "heavy")[0])):
+    for i, log in enumerate(markov_logs(5, 300, 400)):
         x = log["s"] + (rng.random(400) if i % 2 else rng.integers(0, 3, 400) / 3.0)
         trace = trace_of(log, raw={"x": x}, bins={"x": Bins((1.0, 2.0, 3.0))})
         alarms += bins(trace, 0.05).found

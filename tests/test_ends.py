@@ -1,9 +1,14 @@
 """How episodes end: what last rows are, what is asked, what is recognised; simulated truth, and plain loops."""
 
+import json
+
 import numpy as np
+import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import dualq
+from dualq import cli
 from dualq.logs.blocks import counts_in_blocks
 from dualq.logs.checks.ends import ends
 from dualq.logs.trace import Trace
@@ -143,6 +148,18 @@ def test_what_is_not_the_flag():
     log = dualq.read_log(two, **COLUMNS)
     assert log.schema.terminal is None
     assert any("broken and ruined" in remark for remark in log.remarks)
+
+
+def test_the_command_line_asks_and_takes_the_answer(tmp_path):
+    path, rows = tmp_path / "machines.csv", without(machines(), "broken")
+    pd.DataFrame(rows).to_csv(path, index=False)
+    words = [x for part, column in COLUMNS.items() for x in (f"--{part}", column)]
+    words = ["learn", str(path), *words, "--discount", str(DISCOUNT), "--clock", "episode", "--json"]
+    with pytest.raises(dualq.LogError, match="399 of 400 episodes stop before the end"):
+        CliRunner().invoke(cli.app, words, catch_exceptions=False)
+    answer = CliRunner().invoke(cli.app, [*words, "--terminal", "last"], catch_exceptions=False)
+    fit = dualq.learn(dualq.read_log(rows, **COLUMNS, terminal="last"), discount=DISCOUNT)
+    assert json.loads(answer.stdout)["certificate"]["lower"] == pytest.approx(fit.certificate.lower, rel=1e-9)
 
 
 # ---- terminal="last" beside a plain loop

@@ -162,12 +162,12 @@ class Fit:
         return [*self.coverage.warnings, *open_bins(self)]
 
     def _in_doubt(self, estimate: Estimate) -> Estimate:
-        """Without its error where bins lose information: it would be that of a log without bins."""
-        return Estimate(estimate.value, None) if "bins" in self.contradicted else estimate
+        """Without its error where the log speaks against what it rests on: an error of the wrong model is none."""
+        return Estimate(estimate.value, None) if self.contradicted else estimate
 
     @cached_property
     def expected(self) -> Estimate:
-        """The recommended policy's value at the start: an estimate, not a promise; no error where bins are in doubt."""
+        """The recommended policy's value at the start: an estimate, not a promise; no error where `contradicted`."""
         return self._in_doubt(self._expected())
 
     def _expected(self) -> Estimate:
@@ -204,7 +204,7 @@ class Fit:
 
     @property
     def logged(self) -> Estimate:
-        """The logged behaviour's value at the start; no error where bins are in doubt."""
+        """The logged behaviour's value at the start; no error where `contradicted`."""
         return self._in_doubt(self.careful.logged)
 
     @cached_property

@@ -12,6 +12,7 @@ No propensities and no simulator are needed: whatever behaviour left the log, ho
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,7 @@ import numpy as np
 
 from dualq._version import __version__
 from dualq.algorithms.choices import frequencies
+from dualq.algorithms.clusters import shared_factor
 from dualq.algorithms.luck import Estimate
 from dualq.algorithms.pessimism import Careful, careful_model
 from dualq.algorithms.schedules import inverse_sqrt
@@ -107,7 +109,7 @@ def learn(
     weights = start_weights(log, start)
 
     begin("Learning (the first run also compiles)")
-    careful = careful_model(counts, discount, weights, pessimism)
+    careful = _with_groups(log, careful_model(counts, discount, weights, pessimism), weights)
     delta = 1.0 - confidence
     estimates = Estimates(counts, careful, weights)
     asked = () if limits is None else asked_for(limits, estimates)
@@ -170,6 +172,27 @@ def _opened(log: Any, columns: dict[str, Any], discount: float) -> Log | TableLo
     if columns:
         raise LogError(f"the log is open already; give {', '.join(columns)} to read_log")
     return log
+
+
+def _with_groups(log: Log | TableLog, careful: Careful, start: Array) -> Careful:
+    """The errors as they are where rows of one moment, or of one episode, err together (clusters.py)."""
+    trace = log.trace()
+    if trace is None or not trace.has_episodes:
+        return careful
+    used, mdp = trace.used, careful.mdp
+    shared = not trace.restarts and np.isfinite(trace.t).all()
+    moment = np.unique(trace.t[used], return_inverse=True)[1] if shared else None
+    rows = (trace.s[used], trace.a[used], trace.r[used], np.maximum(trace.s_next[used], 0), trace.ended[used])
+    eta = np.full(mdp.num_states, np.finfo(float).tiny)
+    eta[: start.size] += start
+
+    def grouped(estimate: Estimate, policy: Policy) -> Estimate:
+        V, occupancy = policy.value(mdp), policy.occupancy(mdp, eta)
+        factor = shared_factor(*rows, (moment, trace.episode[used]), V, occupancy, mdp.discount)
+        return Estimate(estimate.value, factor * estimate.error)
+
+    expected = grouped(careful.expected, careful.policy)
+    return dataclasses.replace(careful, expected=expected, logged=grouped(careful.logged, careful.behaviour))
 
 
 def _returns(log: Log | TableLog, counts: Counts, careful: Careful, level: float) -> tuple[Estimate | None, Any]:

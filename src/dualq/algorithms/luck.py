@@ -173,7 +173,9 @@ def _asked(chose: Rows, other: Rows, start: Array, fit: Fitted, policy: Policy) 
     S, A = chose.counts.shape
     both = chose.supported[:S] & other.supported[:S]
     n = np.where(both, chose.n[:S], 0.0)
-    usual = np.where(both.any(axis=1)[:, None], n / np.maximum(n.sum(axis=1, keepdims=True), 1.0), chose.habit[:S])
+    usual = np.where(
+        np.any(both, axis=1, keepdims=True), n / np.maximum(n.sum(axis=1, keepdims=True), 1.0), chose.habit[:S]
+    )
     taken = np.where(both, policy.matrix[:S], 0.0)
     taken += (1.0 - taken.sum(axis=1, keepdims=True)) * usual
     # The end is worth nothing, so that it can be left out.

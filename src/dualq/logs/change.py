@@ -33,7 +33,7 @@ LEAST = 5.0  # expected count of a cell
 FEWEST_MEANS = 20  # numbers in a group, for its means to be compared
 FEWEST_IN_ROW = 5
 DENSE = 16  # times as many numbers as entries: fewer are counted rather than sorted
-FULL = 1.0  # expected count of the least cell of a table, for it to be judged by itself
+FULL, ALONE = 1.0, 2.0  # expected counts of the least cell: columns of less are put together; a table judged by itself
 ROUNDING = 1e-9
 
 
@@ -191,7 +191,7 @@ def alike_tables(group: Any, row: Any, column: Any) -> Outcome:
     (v_I, w_I), (v_J, w_J) = (((k - 1) * (N - k) / (N - 1), (N * u - k * k) / (N - 2)) for k, u in (by_row, by_column))
     mean = N * (rows - 1) * (columns - 1) / (N - 1)
     variance = 2 * N / (N - 3) * (v_I - w_I) * (v_J - w_J) + N * N / (N - 1) * w_I * w_J
-    full = least_of(row_group, R, N.size) * least_of(column_group, C, N.size) >= FULL * N
+    full = least_of(row_group, R, N.size) * least_of(column_group, C, N.size) >= ALONE * N
     X2, mean, variance = np.maximum(X2[used], 0.0), mean[used], np.maximum(variance, 1e-3 * mean)[used]
     each = np.where(full[used], log_tail(mean**2 / variance, X2 * mean / variance), 0.0)
     total, spread = mean.sum(), variance.sum()

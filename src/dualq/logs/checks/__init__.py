@@ -2,6 +2,7 @@
 
 Each check is a file with one function, from a `Trace` and a level to a `Finding`: `found` means that the log speaks
 against an assumption that estimates and promises rest on, with a false alarm in at most `level` of logs where it holds.
+Together they share one level.
 """
 
 from __future__ import annotations
@@ -33,4 +34,5 @@ def checks_of(trace: Trace | None, level: float) -> tuple[Finding, ...]:
     """What every check says, in the order in which a reader should hear it; nothing where rows have no order."""
     if trace is None:
         return ()
-    return tuple(finding for check in CHECKS if (finding := check(trace, level)) is not None)
+    share = level / len(CHECKS)
+    return tuple(finding for check in CHECKS if (finding := check(trace, share)) is not None)

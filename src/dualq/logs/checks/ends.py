@@ -90,10 +90,9 @@ def check_said(log: Any) -> None:
     many = f"{early:,} of {count(facts.count, 'episode')} {'stops' if early == 1 else 'stop'}"
     why = f" ({'; '.join(named)})" if named else ""
     unsaid = f"before the end of the recording, and no column says whether they ended there{why}"
-    right = (
-        'terminal="last" (--terminal last) if they did, truncated="last" (--truncated last) if only the recording did'
-    )
-    raise LogError(f"{log.opened.name}: {many} {unsaid}; give {right}")
+    ended, stopped = 'terminal="last" (--terminal last)', 'truncated="last" (--truncated last)'
+    right = f"give {ended} if they did, or {stopped} if only the recording did"
+    raise LogError(f"{log.opened.name}: {many} {unsaid}; {right}")
 
 
 def _early(q: Any, facts: Any) -> int:
