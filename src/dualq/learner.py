@@ -35,6 +35,8 @@ LEARNING = (
     "solver",
     "limits",
     "margin",
+    "value_range",
+    "assume",
 )  # what `learn` is told
 
 
@@ -55,6 +57,8 @@ class PolicyLearner:
         solver: str = "exact",
         limits: Any = None,
         margin: str = "certified",
+        value_range: Any = None,
+        assume: Any = (),
         state: Any = None,
         action: Any = None,
         reward: Any = None,
@@ -65,6 +69,11 @@ class PolicyLearner:
         truncated: Any = None,
         costs: Any = None,
         bins: Any = None,
+        reward_range: Any = None,
+        cost_ranges: Any = None,
+        clock: Any = None,
+        skip_bad: bool = False,
+        quarantine: Any = None,
     ):
         given = locals()
         for name in self._names():

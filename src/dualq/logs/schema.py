@@ -171,7 +171,10 @@ def _missing(name: str, part: str, columns: Sequence[str]) -> str:
     if len(columns) == 1 and any(mark in columns[0] for mark in ",;\t|: ~^"):
         return _one_column(name, columns[0])
     wrong = f"{name}: no column is called {part}"
-    return wrong + (no_names(columns) or f". Name it with {option(part)} ({part}=...); the columns are {few(columns)}")
+    named = (
+        f". Name it with {option(part)} ({part}=...); the columns are {few(columns)}. `dualq look` shows what they hold"
+    )
+    return wrong + (no_names(columns) or named)
 
 
 def _kept(part: str, kept: Mapping[str, Any], columns: Sequence[str], taken: set[str]) -> tuple[str, ...]:
