@@ -7,6 +7,7 @@ is withheld, or the line that stops and asks.
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -139,7 +140,7 @@ def failure_ends(seed: int, said: str | None = None) -> Situation:
     rows = []
     for machine in range(400):
         s = int(rng.integers(S))
-        for t in range(40):
+        for t in itertools.count():
             a = drawn(rng, theta[s])
             failed = rng.random() < fails[s, a]
             rows.append((machine, t, s, a, -8.0 if failed else w.r[s, a] + rng.uniform(-0.1, 0.1)))

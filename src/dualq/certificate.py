@@ -392,7 +392,7 @@ def _wanted(counts: Counts, costs: Array) -> tuple[Wanted, ...]:
 def assumptions_of(counts: Counts, ask: Question) -> tuple[str, ...]:
     """What the numbers rest on, one sentence each."""
     low, high = counts.reward_range
-    known = "known" if counts.range_known else "as observed: nothing outside it can happen"
+    known = "known" if counts.range_known else "as observed: no other can ever happen"
     value = f"[{ask.value_range[0]:g}, {ask.value_range[1]:g}]"
     ends = "episodes end where the log says so" if counts.ended.any() else "no episode ends: none in the log did"
     later = (
@@ -409,7 +409,7 @@ def assumptions_of(counts: Counts, ask: Question) -> tuple[str, ...]:
         f"the {len(counts.states)} states and {len(counts.actions)} actions of the log are all there are",
         f"rewards are in [{low:g}, {high:g}] ({known})",
         "rows were cut off independently of what happened, and none is missing because of what it showed",
-        "the state includes everything that the decisions were based on",
+        "the state includes everything that matters and that the decisions were based on",
         "no decision was based on later rows of the log, and nobody chose its length by looking at its rows",
         "the starting states and the available actions are as given",
     )

@@ -130,7 +130,7 @@ def learn(
         begin("Proving floor and ceiling")
         values = value_range or paid_at_the_end(counts)
         promise = certificate_of(blocks, policy, discount, weights, 1.0 - delta, log.available, certificate, values)
-    returns, agrees = _returns(log, counts, careful, coverage.level)
+    returns, agrees, filled = _returns(log, counts, careful, coverage.level)
     return Fit(
         counts=counts,
         careful=careful,
@@ -152,6 +152,7 @@ def learn(
             "set_aside": str(log.quarantine) if coverage.skipped else None,
             "bins": {column: list(bins.edges) for column, bins in log.bins.items()},
             "assumed": assumed,
+            "returns_filled": filled,
             "guessed": {part: list(names) for part, names in log.guessed.items()},
             "solver": solver,
             "gap": gap,
@@ -195,16 +196,18 @@ def _with_groups(log: Log | TableLog, careful: Careful, start: Array) -> Careful
     return dataclasses.replace(careful, expected=expected, logged=grouped(careful.logged, careful.behaviour))
 
 
-def _returns(log: Log | TableLog, counts: Counts, careful: Careful, level: float) -> tuple[Estimate | None, Any]:
-    """What the log's own episodes earned, and whether the log's own model agrees."""
+def _returns(log: Log | TableLog, counts: Counts, careful: Careful, level: float) -> tuple[Estimate | None, Any, float]:
+    """What the log's own episodes earned, whether its own model agrees, and what part of it the model filled in."""
     trace = log.trace()
     if trace is None:
-        return None, None
+        return None, None, 0.0
     mdp, S = counts.mdp(careful.mdp.discount), len(counts.states)
     V = careful.behaviour.value(mdp)
     onward = (mdp.q_values(V) - mdp.rewards)[:S]
     found = returns_of(trace, V[:S], mdp.rewards[:S], np.where(counts.visits > 0, onward, 0.0), mdp.discount, level)
-    return (None, None) if found is None else (Estimate(found.value, found.standard_error), found.finding)
+    if found is None:
+        return None, None, 0.0
+    return Estimate(found.value, found.standard_error), found.finding, found.filled
 
 
 def _where(log: Any, start: Any) -> str:

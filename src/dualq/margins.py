@@ -547,6 +547,6 @@ def _reason(solution: LimitedSolution, limits: Sequence[Kept], how: str, estimat
         how = "none, but proven"
     texts = " and ".join(kept.text for kept in limits)
     return (
-        f"The new policy earns as much as possible under {texts}. Rarely tried actions are judged cautiously. It "
-        f"{random}. {HOW[how]}"
+        f"The new policy is chosen for {texts}, and earns the most it can on top. Rarely tried actions are judged "
+        f"cautiously. It {random}. {HOW[how]}"
     )

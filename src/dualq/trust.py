@@ -91,7 +91,8 @@ def conditions(fit: Any) -> tuple[str, ...]:
     found = [] if counts.range_known else [f"no reward lies outside {low:.4g} to {high:.4g}"]
     if fit.settings["bins"]:
         found.append("the bins lose nothing that matters")
-    found.append("the state includes everything that the decisions were based on")
+    found.append("the system stays as it was")
+    found.append("the state includes everything that matters and that the decisions were based on")
     if coverage.skipped:
         found.append(f"the {count(coverage.skipped, 'row')} set aside are like the others")
     if coverage.dropped:

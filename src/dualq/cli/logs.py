@@ -224,7 +224,8 @@ def learn(
             "\nThis log is an example that ships with dualq; it is simulated. For your own: `dualq look LOG`, then "
             "`dualq learn LOG --state A,B --action X --reward R --time T`."
         )
-    print_files(page, files, "to keep the policy, a report and all numbers, add --out DIR.")
+    aside = [fit.settings["set_aside"]] if fit.settings["set_aside"] else []
+    print_files(page, [*files, *aside], "to keep the policy, a report and all numbers, add --out DIR.")
 
 
 def _written(fit: Fit, out: Path, begin: Callable[[str], None]) -> list[str]:

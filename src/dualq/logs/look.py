@@ -71,7 +71,7 @@ class Look:
             if part not in missing:
                 names = ", ".join(self.parts[part]) if self.parts[part] != (ROW,) else "the order of the rows"
                 said.append(f"{part} is only a guess: {names}. {QUESTIONS[part]} Correct it with {option(part)}")
-        return [*said, *_end_question(self)]
+        return [*said, *_end_question(self), *_alone_question(self)]
 
     def summary(self) -> dict[str, Any]:
         """All of it, as plain values."""
@@ -339,6 +339,16 @@ def _refused(
 
 
 # ---- words
+
+
+def _alone_question(seen: Look) -> list[str]:
+    """Whether rows follow each other at all, where no column says when they happened or a time is a row's own name."""
+    time = seen.parts.get("time", (ROW,))[0]
+    if seen.parts.get("next_state") or (seen.parts.get("episode") and time != ROW):
+        return []
+    if time != ROW and "time" not in seen.unsure:
+        return []
+    return ["do rows follow each other? If every row is a case of its own (one decision each), add --discount 0"]
 
 
 def _episode_words(seen: Look) -> list[str]:

@@ -115,6 +115,8 @@ def value_range_of(value_range: Any, counts: Counts, alpha: float) -> tuple[floa
 def paid_at_the_end(counts: Counts) -> tuple[float, float] | None:
     """What values can be where nothing but the end of an episode pays; None where other rows pay too, or are few."""
     going = ~counts.ended
+    if counts.ended.all():
+        return counts.reward_range
     if not counts.ended.any() or counts.n[going].sum() < FEWEST_UNPAID or counts.reward_square_sum[going].any():
         return None
     low, high = counts.reward_range

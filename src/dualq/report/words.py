@@ -191,7 +191,7 @@ def _too_wide(fit: Any, sure: str) -> str:
     more = f" About {about(needed)} rows like these would be needed." if needed else ""
     return (
         f"Nothing useful is guaranteed yet: with {sure} confidence the new policy earns {number(promise.lower)} to "
-        f"{number(promise.policy_upper)}, and rewards alone already allow no more than {number(low)} to {number(high)}."
+        f"{number(promise.policy_upper)}; without any log one would know {number(low)} to {number(high)}."
         f"{more}"
     )
 
@@ -211,13 +211,15 @@ def _remedies(fit: Any) -> list[str]:
         ends = outwards(*fit.counts.reward_range)
         low, high = ends.split(",")
         words.append(f"If you know that rewards always lie between, say, {low} and {high}, add --reward-range={ends}.")
+    if any("were set aside, and" in reason for reason in fit.withheld):
+        words.append('If you know that they are like the others, add --assume "set aside".')
     return words
 
 
 def warnings(fit: Any) -> list[str]:
     """What else must be read before any number: warnings that are not among the reasons given already."""
     told = {check.words for check in fit.evidence}
-    return [sentence(words) for words in fit.coverage.warnings if not any(words.startswith(w) for w in told)]
+    return [sentence(words) for words in fit.warnings if not any(words.startswith(w) for w in told)]
 
 
 # ---- what to do
@@ -246,7 +248,10 @@ def changed(fit: Any, shown: int) -> str:
     if not shown:
         return f"{first} The new policy hardly ever meets these states."
     which = "" if shown == fit.num_changes else f"The {'one' if shown == 1 else shown} worth most: "
-    explained = "gain is how much more one such decision earns than before; worth is gain times how often it comes up"
+    explained = (
+        "gain is how much more a decision in this state earns on average, those that stay the same included; worth is "
+        "gain times how often the state comes up"
+    )
     rows = fit.changes(shown)
     doubtful = sum(abs(row["gain"]) <= row["gain_error"] for row in rows)
     losses = sum(row["gain"] < -row["gain_error"] for row in rows)
@@ -286,8 +291,8 @@ def change_cells(row: Mapping[str, Any]) -> list[str]:
 
 CHANGES_EXPLAINED = (
     "do: the new policy's action. so far: the most frequent action in the log, and its share. changed: the share of "
-    "decisions in this state that change. how often: the share of all decisions of the new policy. rows: how often the "
-    "log tried this action in this state."
+    "decisions in this state that change. how often: the share of all decisions of the new policy, early ones counting "
+    "more. rows: how often the log tried this action in this state."
 )
 
 
@@ -302,7 +307,7 @@ def worth_table(fit: Any) -> tuple[list[str], list[list[str]]]:
         [["the new policy", estimate(fit.expected)], ["what was done so far", estimate(fit.logged)]],
     )
     if fit.returns is not None:
-        rows.append(["what the log's episodes really earned", estimate(fit.returns)])
+        rows.append([_returned(fit), estimate(fit.returns)])
     if promise is not None and promise.informative:
         sure = percent(fit.confidence)
         header.append(f"bounds, {sure}, not guaranteed" if fit.withheld else f"guaranteed ({sure}), as said above")
@@ -312,16 +317,25 @@ def worth_table(fit: Any) -> tuple[list[str], list[list[str]]]:
     return header, [[*row, *[""] * (len(header) - len(row))] for row in rows]
 
 
+def _returned(fit: Any) -> str:
+    if fit.settings.get("returns_filled", 0.0) < HARDLY:
+        return "what the log's episodes really earned"
+    return "the log's episodes, continued where they were cut off"
+
+
+USUALLY = "The truth is usually, 19 times in 20, within twice the ±."
+
+
 def earned(fit: Any) -> str:
     """What the amounts are."""
     if one_shot(fit):
         over = "" if fit.settings["start"] == "log" else f", {START[fit.settings['start']]}"
-        return (
-            f"All amounts are average rewards of one decision{over}. ± is one standard error: estimates may be wrong."
-        )
+        return f"All amounts are average rewards of one decision{over}. ± is one standard error. {USUALLY}"
+    discount = fit.settings["discount"]
     return (
         f"All amounts are rewards added up over time, starting {START[fit.settings['start']]}; each step later, a "
-        f"reward counts {fit.settings['discount']:g} times as much. ± is one standard error: estimates may be wrong."
+        f"reward counts {discount:g} times as much, so about the next {about(round(1.0 / (1.0 - discount)))} steps "
+        f"count (--discount). ± is one standard error. {USUALLY}"
     )
 
 
@@ -335,13 +349,13 @@ def really_earned(fit: Any) -> list[str]:
     if check.found:
         return [sentence(check.words)]
     what = "the estimate for what was done so far" if fit.settings["start"] == "episodes" else "the model of the log"
-    return [f"What the log's episodes really earned agrees with {what} ({p_value(check.p_value)})."]
+    return [f"What the log's episodes earned agrees with {what} ({p_value(check.p_value)})."]
 
 
 # ---- details
 
 
-RESTS = "What the bounds rest on (they all hold together)"
+RESTS = "What the bounds rest on: all of this must be true"
 
 
 def ceilings(fit: Any) -> list[str]:
@@ -371,14 +385,14 @@ def _apart(promise: Any) -> list[str]:
         for cause, part in sorted(promise.causes.items(), key=lambda item: -item[1])
         if part > 0.005 * promise.regret
     ]
-    apart = f"Any policy earns at most {number(promise.regret)} more than the least that the new policy earns"
+    apart = f"Could another policy be better? By up to {number(promise.regret)}, as far as the log can exclude it"
     return [f"{apart}: {listed(parts)}."] if parts else []
 
 
 def more_rows(fit: Any) -> list[str]:
     """Which rows would raise what is guaranteed."""
     promise = fit.certificate
-    if fit.contradicted or promise is None:  # more rows of the same kind would not help
+    if fit.withheld or promise is None:  # there is no bound to raise, or more rows of the same kind would not help
         return []
     wanted = [f"{about(one.rows)} more of {pair(fit, one)}, by {one.raises:.2g}" for one in promise.wanted(3)]
     return [f"These rows would raise the new policy's lower bound most: {'; '.join(wanted)}."] if wanted else []
@@ -434,6 +448,8 @@ def tests(fit: Any) -> list[str]:
     told = {"returns", "dynamics", "memory"} if one_shot(fit) else {"returns"}  # elsewhere, or of no concern
     found = [check for check in fit.evidence if check.found or check.what not in told]
     words = [sentence(check.words) for check in found if check.words not in fit.coverage.notes]
+    if words:
+        words.append("p: how often chance alone would look like this. Below 0.01 it counts as a sign.")
     return words or ["The rows have no time order, so nobody can test whether the system changed with time."]
 
 
@@ -466,5 +482,7 @@ def explained(fit: Any, facts: Mapping[str, Any]) -> tuple[str, list[str], list[
     ]
     sure = percent(fit.confidence)
     below = f"earns: what this decision is expected to earn, with its {sure} interval"
-    below += "." if one_shot(fit) else "; later states count as they were estimated. These are estimates."
+    below += (
+        "." if one_shot(fit) else " for this one step; what follows is taken as exactly known. These are estimates."
+    )
     return first, [*names, "rows", "so far", "earns", f"{sure} interval", "new policy"], body, below
