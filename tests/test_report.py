@@ -382,9 +382,19 @@ def test_a_policy_map_has_a_cell_for_every_state_and_marks_those_with_few_rows(f
 
 def test_charts_are_as_wide_as_the_text_on_every_screen(fit):
     html = report_html(fit)
-    assert set(re.findall(r'<svg[^>]* width="([\d.%]+)"', html)) == {"100%"}
     style = html.split("<style>")[1].split("</style>")[0]
+    assert re.search(r"svg\.chart \{[^}]* width: 100%; height: auto;", style)
+    boxes = re.findall(r'<svg[^>]* class="chart"[^>]* viewBox="0 0 (\d+) (\d+)"', html)
+    assert len(boxes) == html.count("<svg") == 4  # two drawings, for wide screens and for narrow ones each
+    assert [int(width) for width, _ in boxes] == [charts.WIDE, charts.NARROW] * 2
+    # Dark screens: every colour of a drawing is white paper or an ink, which the style turns.
     assert "prefers-color-scheme: dark" in style
+    drawings = "".join(re.findall(r"<svg.*?</svg>", html, flags=re.DOTALL))
+    inks = set(re.findall(r'(?:fill|stroke)="([^"]+)"', drawings)) - {"none", "white"}
+    assert inks == {charts.INK, charts.ACCENT, charts.SURE, charts.MUTED, charts.PALE}
+    for ink in inks:
+        assert re.search(rf'svg\.chart \[fill="{ink}"\] {{ fill: var\(--\w+\); }}', style)
+        assert re.search(rf'svg\.chart \[stroke="{ink}"\] {{ stroke: var\(--\w+\); }}', style)
     assert "thead { display: table-header-group; }" in style  # the names of the columns stand on every printed page
     # On a narrow screen three columns of the changes are left out, and what is left fits.
     narrow = style.split("(max-width: 46rem) {")[1].split("@media")[0]
@@ -398,13 +408,14 @@ def test_intervals_stand_where_their_numbers_are():
         {"name": "two", "low": 2.5, "high": 7.5, "value": 5.0, "sure": True},
     ]
     svg = charts.intervals(rows)
-    ends = [(float(a), float(b)) for a, b in re.findall(r'x1="([\d.]+)%" x2="([\d.]+)%"', svg) if a != b]
-    (first, second), middle = ends, float(re.search(r'cx="([\d.]+)%"', svg)[1])
-    width = first[1] - first[0]
-    assert second[0] - first[0] == pytest.approx(width / 4, abs=0.02)
-    assert second[1] - first[0] == pytest.approx(3 * width / 4, abs=0.02)
-    assert middle - first[0] == pytest.approx(width / 2, abs=0.02)
-    assert (svg.count('class="sure"'), svg.count('class="accent"')) == (2, 1)  # another ink: a bar and its dot
+    line = r'<line transform="translate\(([\d.]+),[\d.]+\)" x2="([\d.]+)" y2="0" stroke="(#\w+)"'
+    (first, second), dot = re.findall(line, svg), re.search(r'<path transform="translate\(([\d.]+),[^>]*"(#\w+)"', svg)
+    start, width = float(first[0]), float(first[1])
+    assert width > 0.9 * charts.WIDE
+    assert float(second[0]) - start == pytest.approx(width / 4, abs=0.1)
+    assert float(second[1]) == pytest.approx(width / 2, abs=0.1)
+    assert float(dot[1]) - start == pytest.approx(width / 2, abs=0.1)
+    assert (first[2], second[2], dot[2]) == (charts.ACCENT, charts.SURE, charts.SURE)  # what is sure: another ink
 
 
 def test_columns_may_have_any_name():

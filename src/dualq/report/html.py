@@ -5,6 +5,7 @@ the verdict, what is guaranteed, and a picture of both; what to do; why; costs a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ def report_html(fit: Any) -> str:
         f'<p class="muted">{_source(fit)}</p>',
         verdict(fit.verdict, verdict_words(fit), guarantees(fit), sure),
         *(note(words, warn=True) for words in warnings(fit)),
-        figure(_worth(fit), _worth_caption(fit)),
+        _drawn(charts.intervals, _worth(fit), _worth_caption(fit)),
         section(changes_heading(fit), *_changes(fit), *_policy(fit)),
         section("Why", *_why(fit)),
         *([section("Limits", *_limits(fit))] if fit.limits else []),
@@ -101,7 +102,13 @@ def _source(fit: Any) -> str:
 # ---- the picture on top
 
 
-def _worth(fit: Any) -> str:
+def _drawn(chart: Callable[[charts.Rows, int], str], rows: charts.Rows, caption: str) -> str:
+    """A drawing for wide and one for narrow screens."""
+    wide, narrow = (chart(rows, width) for width in (charts.WIDE, charts.NARROW))
+    return figure(wide, caption, narrow)
+
+
+def _worth(fit: Any) -> charts.Rows:
     z = float(ndtri(0.5 + fit.confidence / 2.0))
     sure = percent(fit.confidence)
     rows = []
@@ -115,7 +122,7 @@ def _worth(fit: Any) -> str:
         for place, name, (low, high) in zip((1, 3), ("the new policy", "what was done so far"), ends, strict=True):
             words = f"{name}, guaranteed ({sure}): {number(low)} to {number(high)}"
             rows.insert(place, {"name": words, "low": low, "high": high, "sure": True})
-    return charts.intervals(rows)
+    return rows
 
 
 def _worth_caption(fit: Any) -> str:
@@ -259,7 +266,7 @@ def _details(fit: Any) -> list[str]:
         heading("What was read"),
         facts(read(fit)),
         heading("What the log covers"),
-        figure(_coverage(fit), "Combinations of state and action, by how many rows of the log have them."),
+        _drawn(charts.bars, _coverage(fit), "Combinations of state and action, by how many rows of the log have them."),
         facts(covered(fit)),
         heading("What was tested"),
         listed(tests(fit)),
@@ -270,10 +277,10 @@ def _details(fit: Any) -> list[str]:
     ]
 
 
-def _coverage(fit: Any) -> str:
+def _coverage(fit: Any) -> charts.Rows:
     names = ("never", "1 to 9", "10 to 99", "100 to 999", "1,000 or more")
     place = np.searchsorted([1, 10, 100, 1000], fit.counts.visits.ravel(), side="right")
-    return charts.bars([{"name": name, "number": int((place == i).sum())} for i, name in enumerate(names)])
+    return [{"name": name, "number": int((place == i).sum())} for i, name in enumerate(names)]
 
 
 def _how(fit: Any) -> list[tuple[str, str]]:

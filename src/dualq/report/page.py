@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
+from dualq.report.charts import ACCENT, INK, MUTED, PALE, SURE
+
 STYLE = """
 :root { color-scheme: light dark; --paper: #ffffff; --ink: #1f2933; --muted: #616e7c; --line: #e4e7eb;
   --accent: #1f5fa8; --sure: #2f7d4f; --warn: #8a4b08; --good-box: #eef7f1; --warn-box: #fdf6ec; --box: #f3f7fb; }
@@ -37,17 +39,10 @@ table.facts th { width: 8rem; }
 ul.tree { list-style: none; padding-left: 0; }
 ul.tree ul { list-style: none; border-left: 1px solid var(--line); padding-left: 1rem; margin: 0 0 0 .3rem; }
 figure { margin: 1rem 0; }
-figcaption { color: var(--muted); font-size: .9rem; }
-svg.chart { display: block; max-width: 100%; overflow: visible; }
-svg.chart rect.paper { fill: none; }
-svg.chart text.ink, svg.chart polygon.ink { fill: var(--ink); }
-svg.chart text.muted { fill: var(--muted); }
-svg.chart line.ink { stroke: var(--ink); }
-svg.chart line.muted { stroke: var(--muted); }
-svg.chart line.grid { stroke: var(--line); }
-svg.chart line.accent, svg.chart polyline.accent { stroke: var(--accent); }
-svg.chart circle.accent, svg.chart rect.accent { fill: var(--accent); }
-svg.chart line.sure { stroke: var(--sure); }
+figcaption { margin-top: .35rem; color: var(--muted); font-size: .9rem; }
+svg.chart { display: block; width: 100%; height: auto; overflow: visible; }
+.narrow svg.chart { max-width: 26rem; }
+svg.chart > rect[fill="white"] { fill: none; }
 .narrow { display: none; }
 .maps { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(20rem, 100%), 1fr)); gap: 1rem; }
 table.map { font-size: .85rem; }
@@ -84,6 +79,12 @@ table.map td, .swatch { print-color-adjust: exact; -webkit-print-color-adjust: e
   th { white-space: normal; }
 }
 """
+# What a drawing has in one of the inks follows the page, which turns them for dark screens.
+INKS = "\n".join(
+    f'svg.chart [{of}="{colour}"] {{ {of}: var(--{name}); }}'
+    for colour, name in ((INK, "ink"), (ACCENT, "accent"), (SURE, "sure"), (MUTED, "muted"), (PALE, "line"))
+    for of in ("fill", "stroke")
+)
 
 
 def page(title: str, *parts: str) -> str:
@@ -93,7 +94,7 @@ def page(title: str, *parts: str) -> str:
         f"<title>{escape(title)}</title>"
     )
     return (
-        f'<!doctype html>\n<html lang="en">\n<head>{head}\n<style>{STYLE}</style></head>\n<body>\n'
+        f'<!doctype html>\n<html lang="en">\n<head>{head}\n<style>{STYLE}{INKS}</style></head>\n<body>\n'
         + "\n".join(parts)
         + "\n</body>\n</html>\n"
     )
