@@ -156,15 +156,15 @@ def estimates(case, count, seed):
     truth, costs = case.truth(fit.policy.matrix, start)
     usual, usual_costs = case.truth(fit.behaviour.matrix, start)
     found = {
-        "expected": (fit.expected.value, fit.expected.error, truth),
-        "logged": (fit.logged.value, fit.logged.error, usual),
+        "expected": (fit.expected.value, fit.expected.standard_error, truth),
+        "logged": (fit.logged.value, fit.logged.standard_error, usual),
     }
     known = Estimates(counts, fit, start)
     for name in case.costs:
         asked = Asked(average(fit.mdp, known.means(name), "<=", 1.0, name), name)
         for which, policy, true in (("cost", fit.policy, costs), ("logged cost", fit.behaviour, usual_costs)):
             estimate = known.of(asked, policy)
-            found[which] = (estimate.value, estimate.error, true[name])
+            found[which] = (estimate.value, estimate.standard_error, true[name])
     return found, fit
 
 
@@ -184,8 +184,8 @@ def shared(case, count, seed):
         V, occupancy = policy.value(model), policy.occupancy(model, start)
         factor = shared_factor(s, a, r, s_next, ended, (day, shop_), V, occupancy, case.discount)
         true = case.truth(policy.matrix, start)[0]
-        found[which] = (estimate.value, estimate.error, true)
-        found[which + ", shared days"] = (estimate.value, factor * estimate.error, true)
+        found[which] = (estimate.value, estimate.standard_error, true)
+        found[which + ", shared days"] = (estimate.value, factor * estimate.standard_error, true)
     return found, fit
 
 

@@ -82,7 +82,7 @@ class Problem:
 
 def careful(counts, start, pessimism=None, pooling=1.0):
     fit = careful_model(counts, DISCOUNT, start, pessimism, pooling=pooling)
-    return fit.policy.matrix, fit.expected.value, fit.expected.error
+    return fit.policy.matrix, fit.expected.value, fit.expected.standard_error
 
 
 def plug_in(counts, start):
@@ -271,7 +271,15 @@ def calibration(seeds):
                 counts, start = problem.log(rows, seed)
                 fit = careful_model(counts, problem.mdp.discount, start)
                 true = (start @ problem.value(counts, policy.matrix) for policy in (fit.policy, fit.behaviour))
-                found.append([fit.expected.value, fit.expected.error, fit.logged.value, fit.logged.error, *true])
+                found.append(
+                    [
+                        fit.expected.value,
+                        fit.expected.standard_error,
+                        fit.logged.value,
+                        fit.logged.standard_error,
+                        *true,
+                    ]
+                )
             expected, error, logged, logged_error, true, true_logged = np.array(found).T
             of_log = off(logged, logged_error, true_logged)
             table.append([name, f"{rows:,}", f"{true.mean():.4f}", *off(expected, error, true), *of_log])

@@ -1,4 +1,14 @@
-"""Property tests draw the same examples every time, and none fails because a machine is slow."""
+"""Property tests draw the same examples every time, and none fails because a machine is slow.
+
+Tests run in several processes, each with a cache of compiled kernels of its own: two that write into one at the same
+time can leave a file behind that crashes whoever loads it (seen with QuantEcon's on a fresh machine).
+"""
+
+import os
+from pathlib import Path
+
+if worker := os.environ.get("PYTEST_XDIST_WORKER"):  # before anything imports Numba
+    os.environ["NUMBA_CACHE_DIR"] = str(Path(__file__).parent.parent / ".pytest_cache" / "numba" / worker)
 
 import pytest
 from hypothesis import settings

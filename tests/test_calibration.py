@@ -43,7 +43,7 @@ def test_the_expected_value_lies_within_its_errors():
         columns = drawn(P, R, 0.5, 10_000, rng)
         fit = careful_model(Counts.from_arrays(*columns, states=200, actions=5), 0.9, start)
         true = float(start @ Policy(fit.policy.matrix).value(mdp))
-        held += abs(fit.expected.value - true) <= 1.96 * fit.expected.error
+        held += abs(fit.expected.value - true) <= 1.96 * fit.expected.standard_error
     assert held >= 16
 
 
@@ -52,11 +52,11 @@ def test_what_is_kept_is_what_was_found():
     assert kept_of([(3.0, 3.0, 0.0)]).value == pytest.approx(1.0, abs=1e-3)
     half = kept_of([(1.0, 2.0, 1e-9)])
     assert half.value == pytest.approx((1 / 2 + 2 / 3) / 2, abs=1e-3)
-    assert half.error == pytest.approx((2 / 3 - 1 / 2) / np.sqrt(12.0), rel=0.01)
+    assert half.standard_error == pytest.approx((2 / 3 - 1 / 2) / np.sqrt(12.0), rel=0.01)
     # More was found than promised: no more is expected, but it may be more.
     more = kept_of([(3.0, 2.0, 1e-9)])
     assert more.value == 1.0
-    assert more.error == pytest.approx(0.5, abs=1e-3)
+    assert more.standard_error == pytest.approx(0.5, abs=1e-3)
     # Nothing was asked, or the answer is mere noise.
     assert kept_of([(5.0, 1.0, 1e9)]).error == pytest.approx(kept_of([]).error, rel=1e-3)
     assert kept_of([]).error > 0.3
@@ -82,7 +82,7 @@ def test_a_cost_that_was_hardly_seen_is_within_its_errors():
     """By the binomial distribution, not by drawing: of 1,000 rows k cost 1. With .001 to .01 of them on average the
     truth is within 1.96 errors in 92 % of logs or more. With one event allowed for, and not two, it is 86 %."""
     estimates = [cost_of([k], [1_000], 0) for k in range(31)]
-    values, errors = np.array([(one.value, one.error) for one in estimates]).T
+    values, errors = np.array([(one.value, one.standard_error) for one in estimates]).T
     assert values == pytest.approx(np.arange(31) / 1_000)
     for chance in np.linspace(0.001, 0.01, 19):
         held = np.abs(values - chance) <= 1.96 * errors
@@ -98,7 +98,7 @@ def test_a_cost_that_other_actions_have_is_possible_where_it_was_not_seen():
     held = 0.0
     for k in range(8):
         estimate = cost_of([k, 20], [20, 980], 0)
-        held += binom.pmf(k, 20, 0.02) * (abs(estimate.value - 0.02) <= 1.96 * estimate.error)
+        held += binom.pmf(k, 20, 0.02) * (abs(estimate.value - 0.02) <= 1.96 * estimate.standard_error)
     assert held >= 0.90
     assert cost_of([0, 20], [20, 980], 0).error == pytest.approx(np.sqrt(0.02 * 0.98 / 20), rel=0.2)
 

@@ -96,16 +96,18 @@ def test_costs_are_shown_where_nothing_is_limited():
     slowly = dualq.Policy(np.tile([0.6, 0.4], (3, 1)))
     for which, policy in (("logged", slowly), ("recommended", fit.policy)):
         found = fit.costs["broken"][which]
-        assert abs(found.value - true_cost(policy)) < 4.0 * found.error  # a false alarm has 1e-4; the seed is fixed
-        assert 0.0 < found.error < 0.03
+        assert (
+            abs(found.value - true_cost(policy)) < 4.0 * found.standard_error
+        )  # a false alarm has 1e-4; the seed is fixed
+        assert 0.0 < found.standard_error < 0.03
         written = fit.summary()["costs"]["broken"][which]
-        assert written == {"value": found.value, "standard_error": found.error}
+        assert written == {"value": found.value, "standard_error": found.standard_error}
     assert fit.costs["broken"]["recommended"].value > fit.costs["broken"]["logged"].value + 0.1  # fast pays more
     stream = io.StringIO()
     print_fit(fit, Console(file=stream, width=200))
     for page in (stream.getvalue(), report_html(fit)):
         for found in fit.costs["broken"].values():
-            assert f"{found.value:.3g} ± {small(found.error)}" in page
+            assert f"{found.value:.3g} ± {small(found.standard_error)}" in page
 
 
 def test_a_cost_with_a_limit_is_not_shown_twice(many):
@@ -163,7 +165,7 @@ def test_errors_are_those_of_estimates_drawn_again():
         asked = Asked(limits.Limit("broken", estimates.means("broken"), "<=", 0.3), "broken")
         found = estimates.of(asked, policy)
         values.append(found.value)
-        errors.append(found.error)
+        errors.append(found.standard_error)
     assert np.std(values) == pytest.approx(np.mean(errors), rel=0.24)
     # five standard errors of the mean
     assert np.mean(values) == pytest.approx(true_cost(policy), abs=5.0 * np.mean(errors) / np.sqrt(150))
@@ -192,7 +194,7 @@ def test_states_that_were_never_left_are_in_the_error_of_costs():
         estimates = Estimates(counts, careful_model(counts, ALPHA, hall), hall)
         found = estimates.claimed(asked_for({"late": 0.5}, estimates)[0], dualq.Policy(np.ones((41, 1))))
         wrong.append(found.value - ALPHA * p.mean())
-        errors.append(found.error)
+        errors.append(found.standard_error)
     assert np.sum(np.abs(wrong) > 2.0 * np.array(errors)) <= 25
     assert np.sqrt(np.mean(np.square(wrong)) / np.mean(np.square(errors))) == pytest.approx(1.0, abs=0.2)
 
@@ -306,7 +308,7 @@ def test_luck_is_not_taken_for_a_lower_cost():
         fit = dualq.learn(log, discount=0.8, limits={"c": 0.4}, margin="none", certificate=None)
         (kept,), claimed = fit.limits, fit._estimates.claimed(fit.asked[0], fit._everywhere)
         off += abs(kept.estimate - 0.5) > 2.0 * kept.error
-        claims_off += abs(claimed.value - 0.5) > 2.0 * claimed.error
+        claims_off += abs(claimed.value - 0.5) > 2.0 * claimed.standard_error
     assert off <= 9 < claims_off
 
 
@@ -667,9 +669,9 @@ def test_the_command_line_refuses_limits_in_one_line(table, capsys):
 def test_the_trade_off_marks_what_is_recommended_where_nothing_was_limited():
     free = learned(6_000, 3, None)
     own = free.frontier("broken", points=3).chosen
-    assert (own["value"], own["error"]) == pytest.approx((free.expected.value, free.expected.error))
+    assert (own["value"], own["error"]) == pytest.approx((free.expected.value, free.expected.standard_error))
     cost = free.costs["broken"]["recommended"]
-    assert (own["cost"], own["cost_error"]) == pytest.approx((cost.value, cost.error))
+    assert (own["cost"], own["cost_error"]) == pytest.approx((cost.value, cost.standard_error))
 
 
 def test_an_estimate_within_a_limit_says_by_how_much(many):
@@ -736,7 +738,7 @@ def test_what_more_rows_would_help_is_named_with_its_columns(few):
 def test_a_policy_that_earns_less_for_its_limits_is_said_to():
     fit = learned(20_000, 1, {"broken": 0.2}, margin="none")
     gain = fit.expected.value - fit.logged.value
-    error = np.hypot(fit.expected.error, fit.logged.error)
+    error = np.hypot(fit.expected.standard_error, fit.logged.standard_error)
     assert gain < -error
     assert gain < -2.0 * error
     assert verdict(fit).startswith("Do not use, unless you need the limits. ")

@@ -297,7 +297,7 @@ def test_a_log_that_always_does_the_same_is_taken_at_its_word():
     assert careful.kept == pytest.approx(1.0)  # what one half chose for, the other finds to the last digit
     assert careful.expected.value == pytest.approx(careful.claimed)
     # What was never seen may still happen, once in as many rows as there are.
-    assert 0.0 < 50.0 * careful_model(more, 0.9).expected.error < careful.expected.error
+    assert 0.0 < 50.0 * careful_model(more, 0.9).expected.standard_error < careful.expected.standard_error
 
 
 def test_one_state_and_one_action():
@@ -306,7 +306,7 @@ def test_one_state_and_one_action():
     assert careful.penalty == pytest.approx(0.0)
     assert careful.expected.value == pytest.approx(4.0)
     # The mean of two rows of variance 2, discounted visits 2; and in 2 rows of 2 something unseen, rewards differ by 2.
-    assert careful.expected.error == pytest.approx(math.hypot(2.0 * math.sqrt(2.0 / 2.0), 2.0 * 2.0 / 2.0))
+    assert careful.expected.standard_error == pytest.approx(math.hypot(2.0 * math.sqrt(2.0 / 2.0), 2.0 * 2.0 / 2.0))
 
 
 def test_a_lucky_row_does_not_carry_the_day():
@@ -335,7 +335,7 @@ def test_a_choice_that_is_never_met_changes_nothing():
     careful = careful_model(counted(rows, 2, 2), 0.9, [1.0, 0.0])
     assert careful.policy.act(1) == 1
     assert careful.expected.value == pytest.approx(careful.logged.value, rel=1e-9) == pytest.approx(5.0)
-    assert math.isfinite(careful.expected.error)
+    assert math.isfinite(careful.expected.standard_error)
 
 
 @pytest.mark.parametrize("discount", [0.5, 0.9, 0.99])
@@ -402,7 +402,7 @@ def test_the_standard_error_of_the_logged_value_is_right():
         # The behaviour of these logs is uniform; the estimate is of the frequencies that were drawn.
         careful = careful_model(counts, 0.8, start)
         drawn = Policy(careful.behaviour.matrix).value(mdp)
-        hits += abs(start @ drawn - careful.logged.value) <= 2.0 * careful.logged.error
+        hits += abs(start @ drawn - careful.logged.value) <= 2.0 * careful.logged.standard_error
     assert truth.shape == (10,)
     assert 176 <= hits < 200
 
@@ -414,8 +414,8 @@ def test_the_error_is_right_where_no_state_was_seen_twice():
     for _ in range(200):
         r = rng.integers(0, 2, 400).astype(float)
         logged = careful_model(Counts.from_arrays(s, 0 * s, r, s, states=400, actions=1), 0.0).logged
-        assert logged.error == pytest.approx(0.025, rel=0.02)
-        hits += abs(logged.value - 0.5) <= 2.0 * logged.error
+        assert logged.standard_error == pytest.approx(0.025, rel=0.02)
+        hits += abs(logged.value - 0.5) <= 2.0 * logged.standard_error
     assert hits >= 176
 
 
@@ -429,8 +429,8 @@ def test_what_was_never_seen_is_allowed_for(chance):
         r = (rng.random(100) < chance).astype(float)
         counts = Counts.from_arrays(s, s, r, s, states=1, actions=1, reward_range=(0.0, 1.0))
         expected = careful_model(counts, 0.0).expected
-        assert expected.error >= 0.0099
-        hits += abs(expected.value - chance) <= 2.0 * expected.error
+        assert expected.standard_error >= 0.0099
+        hits += abs(expected.value - chance) <= 2.0 * expected.standard_error
     assert hits >= 340
 
 
@@ -441,7 +441,7 @@ def test_a_state_that_was_never_left_is_as_doubtful_as_states_differ():
     average = (0.9 * careful.V[1] + 10.0 + 0.0) / 3.0
     assert careful.V[1] == pytest.approx(average, rel=1e-4)
     deviation = np.std([0.9 * average, 10.0, 0.0])
-    assert careful.expected.error == pytest.approx(0.9 * deviation, rel=1e-3)
+    assert careful.expected.standard_error == pytest.approx(0.9 * deviation, rel=1e-3)
 
 
 def test_nor_is_it_known_whether_the_policy_is_better_there_than_the_log():
@@ -450,7 +450,7 @@ def test_nor_is_it_known_whether_the_policy_is_better_there_than_the_log():
     careful = careful_model(counted(rows, 3, 2), 0.9, [0.5, 0.0, 0.5])
     worth = np.array([0.9 * careful.V[1], 10.0, 10.0])
     doubt = math.sqrt(worth.var() + (2.0 / 3.0 * (10.0 - 5.0)) ** 2)
-    assert careful.expected.error == pytest.approx(0.5 * 0.9 * doubt, rel=0.01)
+    assert careful.expected.standard_error == pytest.approx(0.5 * 0.9 * doubt, rel=0.01)
 
 
 def test_many_equal_actions_are_not_mistaken_for_good_ones():
@@ -479,7 +479,7 @@ def test_the_expected_value_is_honest_where_choices_are_luck():
         r = (rng.random(s.size) < chance[s, a]).astype(float)
         fit = careful_model(Counts.from_arrays(s, a, r, s, states=30, actions=8), 0.0, pessimism=0)
         truth = float((fit.policy.matrix * chance).sum(axis=1).mean())
-        hits += abs(fit.expected.value - truth) <= 2.0 * fit.expected.error
+        hits += abs(fit.expected.value - truth) <= 2.0 * fit.expected.standard_error
         errors.append(fit.expected.value - truth)
         claims.append(fit.claimed - truth)
     assert np.mean(claims) > 0.25

@@ -300,7 +300,7 @@ def test_a_gain_within_its_error_is_said_to_be():
     for fit, doubt in ((doubtful, True), (clear, False)):
         gain = fit.expected.value - fit.logged.value
         assert fit.num_changes == 1
-        assert (gain <= np.hypot(fit.expected.error, fit.logged.error)) == doubt
+        assert (gain <= np.hypot(fit.expected.standard_error, fit.logged.standard_error)) == doubt
         for text in (printed(fit), Words(report_html(fit)).text):
             assert ("is too uncertain to tell which is better" in text) == doubt
 

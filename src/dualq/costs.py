@@ -169,8 +169,8 @@ class Estimates:
         claimed, logged = self.claimed(asked, policy), self.claimed(asked, self.careful.behaviour)
         kept, apart = self.kept(asked), claimed.value - logged.value
         own = np.sqrt(kept.value)
-        rows = (1.0 - own) * logged.error + own * claimed.error  # of the same rows: no cancelling
-        parts = rows, kept.error * apart, HOW_LUCKY * (1.0 - kept.value) * apart
+        rows = (1.0 - own) * logged.error_or_nan + own * claimed.error_or_nan  # of the same rows: no cancelling
+        parts = rows, kept.error_or_nan * apart, HOW_LUCKY * (1.0 - kept.value) * apart
         return Estimate(logged.value + kept.value * apart, float(np.linalg.norm(parts)))
 
     def kept(self, asked: Asked) -> Estimate:
@@ -240,9 +240,9 @@ class Estimates:
             return Estimate(claimed, error)
         best, best_error = self._claimed(careful.policy)
         best_gain, kept, own = best - careful.logged.value, careful.kept, np.sqrt(careful.kept)
-        rows = (1.0 - own) * careful.logged.error + own * best_error
-        luck = np.sqrt(max(careful.expected.error**2 - rows**2, 0.0)) / best_gain if best_gain > 0.0 else 0.0
-        rows = (1.0 - own) * careful.logged.error + own * error
+        rows = (1.0 - own) * careful.logged.error_or_nan + own * best_error
+        luck = np.sqrt(max(careful.expected.error_or_nan**2 - rows**2, 0.0)) / best_gain if best_gain > 0.0 else 0.0
+        rows = (1.0 - own) * careful.logged.error_or_nan + own * error
         return Estimate(careful.logged.value + kept * gain, float(np.hypot(rows, luck * gain)))
 
     def _claimed(self, policy: Policy) -> tuple[float, float]:

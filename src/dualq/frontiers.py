@@ -106,11 +106,11 @@ def frontier_of(
             {
                 "limit": family.bound(limit, u),
                 "value": expected.value,
-                "error": expected.error,
+                "error": expected.error_or_nan,
                 "low": value_low / (1.0 - alpha),
                 "high": value_high / (1.0 - alpha),
                 "cost": cost.value,
-                "cost_error": cost.error,
+                "cost_error": cost.error_or_nan,
                 "cost_low": cost_low,
                 "cost_high": cost_high,
                 "careful": solution.objective,
@@ -119,5 +119,5 @@ def frontier_of(
         )
     columns = {key: np.array([point[key] for point in points_found]) for key in points_found[0]}
     value, cost = estimates.value(policy), estimates.of(mine, policy)
-    own = {"value": value.value, "error": value.error, "cost": cost.value, "cost_error": cost.error}
+    own = {"value": value.value, "error": value.error_or_nan, "cost": cost.value, "cost_error": cost.error_or_nan}
     return Frontier(name, mine.limit.sense, confidence, len(kept), columns, own)

@@ -190,7 +190,7 @@ def _with_groups(log: Log | TableLog, careful: Careful, start: Array) -> Careful
     def grouped(estimate: Estimate, policy: Policy) -> Estimate:
         V, occupancy = policy.value(mdp), policy.occupancy(mdp, eta)
         factor = shared_factor(*rows, (moment, trace.episode[used]), V, occupancy, mdp.discount)
-        return Estimate(estimate.value, factor * estimate.error)
+        return Estimate(estimate.value, factor * estimate.error_or_nan)
 
     expected = grouped(careful.expected, careful.policy)
     return dataclasses.replace(careful, expected=expected, logged=grouped(careful.logged, careful.behaviour))
@@ -236,7 +236,7 @@ def _online(log: Any, counts: Counts, careful: Careful, start: Array) -> tuple[S
     how = f"Algorithm 1 after one pass over {rows:,} rows, {order}"
     policy = _on_log(solution.primal_policy, counts)
     reached = Estimates(counts, careful, start).value(_in_model(policy, careful))
-    if careful.logged.value - reached.value <= math.hypot(reached.error, careful.logged.error):
+    if careful.logged.value - reached.value <= math.hypot(reached.error_or_nan, careful.logged.error_or_nan):
         return solution, policy, f"The policy is greedy in the averaged Q of {how}."
     reason = (
         f"What was logged is recommended: the policy that is greedy in the averaged Q of {how}, is expected to earn "

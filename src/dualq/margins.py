@@ -382,7 +382,7 @@ class Search:
         """Whether every estimate is within its limit by so many standard errors."""
         for one in self.bounded:
             found, limit = self.estimates.of(one, policy), one.limit
-            if limit.sign * (found.value - limit.bound) + errors * found.error > 1e-9 * one.span:
+            if limit.sign * (found.value - limit.bound) + errors * found.error_or_nan > 1e-9 * one.span:
                 return False
         return True
 
@@ -465,7 +465,7 @@ class Search:
             sense=limit.sense,
             bound=limit.bound,
             estimate=found.value,
-            error=found.error,
+            error=found.error_or_nan,
             low=low,
             high=high,
             price=solution.prices[one.name],

@@ -73,7 +73,7 @@ class Estimate:
     standard_error: float | None
 
     @property
-    def error(self) -> float:
+    def error_or_nan(self) -> float:
         """The standard error as a number; nan where none can be given."""
         return float("nan") if self.standard_error is None else self.standard_error
 
@@ -88,11 +88,11 @@ def expect(
     claimed = float(start @ policy.value(pooled))
     usual = behaviour.value(apart)
     logged = estimate(rows, apart, behaviour, start, usual)
-    error = estimate(rows, pooled, policy, start, usual).error
+    error = estimate(rows, pooled, policy, start, usual).error_or_nan
     gain = claimed - logged.value
     own = np.sqrt(kept.value)
-    of_rows = (1.0 - own) * logged.error + own * error  # of the same rows: no cancelling
-    parts = of_rows, kept.error * gain, HOW_LUCKY * (1.0 - kept.value) * gain
+    of_rows = (1.0 - own) * logged.error_or_nan + own * error  # of the same rows: no cancelling
+    parts = of_rows, kept.error_or_nan * gain, HOW_LUCKY * (1.0 - kept.value) * gain
     return Estimate(logged.value + kept.value * gain, float(np.linalg.norm(parts))), logged, claimed
 
 
