@@ -58,8 +58,8 @@ def test_what_is_kept_is_what_was_found():
     assert more.value == 1.0
     assert more.standard_error == pytest.approx(0.5, abs=1e-3)
     # Nothing was asked, or the answer is mere noise.
-    assert kept_of([(5.0, 1.0, 1e9)]).error == pytest.approx(kept_of([]).error, rel=1e-3)
-    assert kept_of([]).error > 0.3
+    assert kept_of([(5.0, 1.0, 1e9)]).standard_error == pytest.approx(kept_of([]).standard_error, rel=1e-3)
+    assert kept_of([]).standard_error > 0.3
 
 
 # ---- rare costs
@@ -88,7 +88,7 @@ def test_a_cost_that_was_hardly_seen_is_within_its_errors():
         held = np.abs(values - chance) <= 1.96 * errors
         assert binom.pmf(np.arange(31), 1_000, chance) @ held >= 0.92
     # Where it is frequent the error is the usual one.
-    assert cost_of([300], [1_000], 0).error == pytest.approx(np.sqrt(0.3 * 0.7 / 1_000), rel=0.02)
+    assert cost_of([300], [1_000], 0).standard_error == pytest.approx(np.sqrt(0.3 * 0.7 / 1_000), rel=0.02)
 
 
 def test_a_cost_that_other_actions_have_is_possible_where_it_was_not_seen():
@@ -100,7 +100,7 @@ def test_a_cost_that_other_actions_have_is_possible_where_it_was_not_seen():
         estimate = cost_of([k, 20], [20, 980], 0)
         held += binom.pmf(k, 20, 0.02) * (abs(estimate.value - 0.02) <= 1.96 * estimate.standard_error)
     assert held >= 0.90
-    assert cost_of([0, 20], [20, 980], 0).error == pytest.approx(np.sqrt(0.02 * 0.98 / 20), rel=0.2)
+    assert cost_of([0, 20], [20, 980], 0).standard_error == pytest.approx(np.sqrt(0.02 * 0.98 / 20), rel=0.2)
 
 
 # ---- rows that err together
