@@ -341,7 +341,8 @@ def bins(replications):
             within = np.mean([abs(o.expected - o.truth) <= 2.0 * o.error for o in printed]) if printed else np.nan
             above = sum(o.floor is not None and o.floor > o.truth for o in found)
             named = np.mean([o.error is None for o in found])
-            rows.append((name, f"{size:,}", len(found), f"{named:.0%}", f"{within:.0%} of {len(printed)}",
+            held = f"{within:.0%} of {len(printed)}" if printed else "none is printed"
+            rows.append((name, f"{size:,}", len(found), f"{named:.0%}", held,
                          f"{np.median(off):.3g}", above))  # fmt: skip
             print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
     header = (
