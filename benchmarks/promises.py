@@ -321,7 +321,8 @@ def reading(replications):
         "Simulated logs, each wrong in one way that a reader may miss (tests/misread.py), read as a new user would.\n"
         "A promise whose own sentence names what is wrong as its condition (a cause that the state lacks, a loss that\n"
         "the log never showed, rows that are missing) is counted apart: no test can see these. Bar: at most 5% of\n"
-        "logs with a floor above the truth and no condition that says so, the right warning in at least 95%.\n\n"
+        "logs with a floor above the truth and no condition that says so, the right warning in at least 95%. For\n"
+        "these three the warning is the condition itself, which always stands there: its 100% is no measurement.\n\n"
     )
     publish("Logs that are easily misread", text + markdown(header, rows))
 

@@ -50,9 +50,10 @@ def outcome(situation: Situation) -> Outcome:
     except dualq.LogError as error:
         return Outcome(None, None, False, any(word in str(error) for word in situation.words))
     expected = fit.expected
-    told = [*fit.contradicted, *fit.withheld, *fit.conditions, *fit.coverage.warnings, str(fit.coverage.drift_by)]
+    told = [*fit.contradicted, *fit.withheld, *fit.coverage.warnings, str(fit.coverage.drift_by)]
+    told += [] if situation.testable else fit.conditions  # they always stand there: no warning where a test has power
     named = any(word in line for word in situation.words for line in told)
-    conditional = any(word in line for word in situation.words for line in fit.conditions)
+    conditional = not situation.testable and any(word in line for word in situation.words for line in fit.conditions)
     floor = fit.certificate.lower if fit.promised and fit.certificate.informative else None
     truth = situation.truth(fit)
     return Outcome(floor, truth, conditional, named, expected.value, expected.standard_error)
