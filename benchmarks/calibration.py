@@ -49,7 +49,7 @@ class Case:
 
     def rows(self, count, seed):
         """s, a, r, s', day, shop, {cost: values}."""
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng([seed, count, *self.R.shape])  # cases of one seed do not share their draws
         shops = min(self.shops, count // 50)
         days = count // shops
         acts, steps = np.cumsum(self.behaviour, axis=1), np.cumsum(self.P, axis=2)
