@@ -21,11 +21,11 @@ import numpy as np
 from common import markdown, publish
 
 from dualq import MDP, Policy, problems
-from dualq.algorithms.clusters import shared_factor
-from dualq.algorithms.pessimism import careful_model
-from dualq.costs import Asked, Estimates
-from dualq.limits import average
 from dualq.logs.counts import Counts
+from dualq.model.limits import average
+from dualq.offline.careful.clusters import shared_factor
+from dualq.offline.careful.model import careful_model
+from dualq.offline.limited.estimates import Asked, Estimates
 
 
 @dataclass

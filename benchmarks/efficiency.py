@@ -24,12 +24,12 @@ from common import in_child, markdown, publish
 from joblib import Parallel, delayed
 
 from dualq import PDHG, QLearning, inverse_sqrt, linear, problems, solve, visits
-from dualq.algorithms.pdhg import solve_pdhg
+from dualq.base.transitions import Rows
 from dualq.logs.counts import Counts
-from dualq.policy import Policy
-from dualq.rows import Rows
-from dualq.saddle.programs import METHODS, OPTIONS, _highs_lp, _scaled, primal
-from dualq.training import task_of
+from dualq.model.policy import Policy
+from dualq.online.training import task_of
+from dualq.solvers.pdhg import solve_pdhg
+from dualq.solvers.programs import METHODS, OPTIONS, _highs_lp, _scaled, primal
 
 SIZES = (500, 1_000, 2_000, 5_000, 20_000)
 REPLAYS = 10

@@ -24,9 +24,9 @@ import numpy as np
 from common import cpu_seconds, markdown, publish
 
 from dualq import problems
-from dualq.algorithms.q_learning import QLearning
-from dualq.algorithms.spd_q import SPDQ
-from dualq.streams import Rows, Simulated
+from dualq.online.q_learning import QLearning
+from dualq.online.spd_q import SPDQ
+from dualq.worlds.streams import Rows, Simulated
 
 CHUNK = 32_768  # as the training loop
 CHECKED = 5  # chunks
@@ -261,8 +261,8 @@ FIRST = """
 import time
 start = time.perf_counter()
 from dualq import problems
-from dualq.algorithms.{module} import {name}
-from dualq.streams import Rows, Simulated
+from dualq.online.{module} import {name}
+from dualq.worlds.streams import Rows, Simulated
 imported = time.perf_counter()
 simulator = problems.two_state()
 stream, rows, algorithm = Simulated(simulator), Rows.empty(100), {name}()

@@ -32,8 +32,8 @@ def write_shards(folder: Path, rows: int) -> None:
     from pyarrow import parquet
 
     from dualq import problems
-    from dualq.rows import Rows
-    from dualq.streams import Simulated
+    from dualq.base.transitions import Rows
+    from dualq.worlds.streams import Simulated
 
     stream = Simulated(problems.garnet(STATES, ACTIONS, BRANCHING, seed=0))
     state, chunk = stream.init(0), Rows.empty(1 << 20)
@@ -143,7 +143,7 @@ def compared(folder: Path, repeats: int, times: int) -> list[str]:
 def streaming(rows: int, repeats: int) -> list[str]:
     import dualq
     from dualq import problems
-    from dualq.training import Task
+    from dualq.online.training import Task
 
     log = problems.garnet(100, 4, 5, seed=0).record(rows, seed=1)
     with tempfile.TemporaryDirectory() as name:

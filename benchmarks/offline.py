@@ -34,8 +34,8 @@ import numpy as np
 from common import markdown, publish
 
 from dualq import MDP, Policy, problems, solve
-from dualq.algorithms.pessimism import careful_model
 from dualq.logs.counts import Counts
+from dualq.offline.careful.model import careful_model
 
 DISCOUNT = 0.99
 

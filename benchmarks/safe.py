@@ -29,11 +29,11 @@ from scipy.stats import beta, binom
 import dualq
 from dualq import limits as L
 from dualq import problems
-from dualq.algorithms.safe import SafeSPDQ
-from dualq.algorithms.spd_q import SPDQ
-from dualq.errors import InfeasibleError
-from dualq.saddle.constrained import solve_limited
-from dualq.streams import Rows, Simulated
+from dualq.base.errors import InfeasibleError
+from dualq.online.spd_q import SPDQ
+from dualq.online.spd_q_limited import SafeSPDQ
+from dualq.solvers.limited.program import solve_limited
+from dualq.worlds.streams import Rows, Simulated
 
 DELTA = 0.05
 ALARM = 1e-3  # one-sided binomial

@@ -20,4 +20,4 @@ settings.load_profile("dualq")
 @pytest.fixture(autouse=True)
 def no_progress_on_slow_machines(monkeypatch):
     """Where a stage lasts it is named on standard error; what tests read there does not depend on the time it takes."""
-    monkeypatch.setattr("dualq.cli.shared.SHOW_AFTER", 3600.0)
+    monkeypatch.setattr("dualq.app.cli.shared.SHOW_AFTER", 3600.0)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dualq
-import dualq.logs.schema
+import dualq.logs.reading.schema
 
 Array = np.ndarray
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualq.mdp import MDP
-from dualq.streams import Recorded, Rows
+from dualq.model.mdp import MDP
+from dualq.worlds.streams import Recorded, Rows
 
 
 def dense_transitions(mdp):

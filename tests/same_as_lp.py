@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dualq
-from dualq.errors import InfeasibleError
+from dualq.base.errors import InfeasibleError
 
 
 def check_same_as_lp(mdp, start, wanted, method, within):

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from dualq.logs.schema import Bins
-from dualq.logs.trace import Trace
+from dualq.logs.checks.trace import Trace
+from dualq.logs.reading.schema import Bins
 
 NOISES = {
     "normal": lambda rng, size: rng.normal(size=size),

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from hypothesis import strategies as st
 
-from dualq.mdp import MDP
+from dualq.model.mdp import MDP
 
 DISCOUNTS = (0.0, 0.3, 0.5, 0.9, 0.99)
 

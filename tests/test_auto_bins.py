@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dualq
-from dualq import cli
-from dualq.logs.auto_bins import roundest
+from dualq.app import cli
+from dualq.logs.reading.auto_bins import roundest
 
 WORDS = {"state": "x", "action": "do", "reward": "pay", "time": "day"}
 
@@ -66,7 +66,7 @@ def best_cut(x, do, targets):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_first_cut_is_the_best_of_all(seed, monkeypatch):
-    monkeypatch.setattr("dualq.logs.auto_bins.MOST_BINS", 2)
+    monkeypatch.setattr("dualq.logs.reading.auto_bins.MOST_BINS", 2)
     rng = np.random.default_rng(seed)
     n = 3000
     x, do = np.zeros(n), rng.integers(0, 3, n)

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dualq.algorithms.clusters import influences, shared_factor
-from dualq.algorithms.luck import kept_of
-from dualq.algorithms.pessimism import careful_model
-from dualq.costs import Asked, Estimates
-from dualq.limits import Limit
 from dualq.logs.counts import Counts
-from dualq.mdp import MDP
-from dualq.policy import Policy
+from dualq.model.limits import Limit
+from dualq.model.mdp import MDP
+from dualq.model.policy import Policy
+from dualq.offline.careful.clusters import influences, shared_factor
+from dualq.offline.careful.model import careful_model
+from dualq.offline.careful.selection_bias import kept_of
+from dualq.offline.limited.estimates import Asked, Estimates
 
 
 def drawn(P, R, noise, rows, rng):

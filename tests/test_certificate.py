@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 import dualq
 from dualq import problems
-from dualq.errors import LogError, ModelError
+from dualq.base.errors import LogError, ModelError
 from dualq.logs.counts import Counts
 from dualq.proof.evidence import Evidence
 from dualq.proof.floors import models_of

@@ -11,9 +11,9 @@ from scipy.stats import binom
 from situations import markov_logs, number_logs, offer, reference, stock, trace_of, wear
 
 import dualq
+from dualq.app.report.html import report_html
 from dualq.logs.checks.bins import bins, upper_half
-from dualq.logs.schema import Bins
-from dualq.report.html import report_html
+from dualq.logs.reading.schema import Bins
 
 
 @pytest.mark.parametrize("step", [wear, stock, reference, offer])

@@ -9,9 +9,9 @@ from situations import NOISES, changed_logs, cycle_logs, markov_logs, switching_
 
 import dualq
 from dualq import problems
-from dualq.logs.change import alike_tables, scores
-from dualq.logs.checks import CHECKS
+from dualq.logs.checks.battery import CHECKS
 from dualq.logs.checks.cycles import cycle
+from dualq.logs.checks.homogeneity import alike_tables, scores
 from dualq.logs.checks.memory import memory
 from dualq.logs.checks.recent import recent
 from dualq.logs.checks.set_aside import set_aside

@@ -20,11 +20,12 @@ import pytest
 from typer.testing import CliRunner
 
 import dualq
-from dualq import cli, shipped
-from dualq.cli import shared
-from dualq.models import read_model, write_model
-from dualq.report.words import guarantee, verdict
-from dualq.solution import load_solution
+from dualq.app import cli
+from dualq.app.cli import shared
+from dualq.app.report.words import guarantee, verdict
+from dualq.model.models import read_model, write_model
+from dualq.model.solution import load_solution
+from dualq.worlds import sample_log as shipped
 
 MACHINE = """state,action,next_state,probability,reward
 working,run,working,0.9,10
@@ -35,7 +36,7 @@ broken,run,broken,1,0
 broken,repair,working,1,-30
 """
 ROWS = list(csv.DictReader(MACHINE.splitlines()))
-DUALQ = [sys.executable, "-c", "from dualq.cli import main; main()"]
+DUALQ = [sys.executable, "-c", "from dualq.app.cli import main; main()"]
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def test_solve_reads_the_npz_that_was_written(machine, tmp_path, capsys):
 
 
 def test_every_method_gives_the_same_answer(machine, capsys):
-    from dualq.exact import METHODS
+    from dualq.solvers.exact import METHODS
 
     values, actions = enumerated(0.9)
     for method in METHODS:
@@ -461,13 +462,13 @@ def test_a_bug_is_not_dressed_up_as_bad_input(machine, monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("dualq.models.read_model", broken)
+    monkeypatch.setattr("dualq.model.models.read_model", broken)
     with pytest.raises(ZeroDivisionError, match="a bug"):
         cli.run(["solve", str(machine), "--discount", "0.9"])
 
 
 def test_help_names_every_method(capsys):
-    from dualq.exact import METHODS
+    from dualq.solvers.exact import METHODS
 
     assert cli.run(["solve", "--help"]) == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if "--method" in line)
@@ -546,7 +547,9 @@ def test_control_c_gives_code_130(tmp_path):
     assert err == "dualq: interrupted\n"
 
 
-@pytest.mark.parametrize("code", ["import dualq", "import dualq.cli", "from dualq import cli; cli.run(['--help'])"])
+@pytest.mark.parametrize(
+    "code", ["import dualq", "import dualq.app.cli", "from dualq.app import cli; cli.run(['--help'])"]
+)
 def test_nothing_heavy_is_imported_before_it_is_needed(code):
     heavy = {"numpy", "scipy", "numba", "highspy", "pyarrow"}
     check = f"{code}\nimport sys\nprint('heavy:', sorted({heavy!r} & set(sys.modules)))"

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import dualq
+from dualq.base.transitions import Rows
 from dualq.logs.log import Log
-from dualq.rows import Rows
 
 
 def of(episode, time, seed: int = 0, name: str = "step") -> dict[str, np.ndarray]:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dualq
-from dualq import cli
-from dualq.cli.columns import bins_of
+from dualq.app import cli
+from dualq.app.cli.columns import bins_of
 
 WORDS = {"state": "level", "action": "do", "reward": "pay", "time": "day"}
 
@@ -36,7 +36,7 @@ def written(folder, columns, name="log.csv"):
 
 def test_a_continuous_action_is_refused_before_anything_is_counted(monkeypatch):
     log = table() | {"do": np.random.default_rng(1).uniform(0, 1, 2000)}
-    monkeypatch.setattr("dualq.logs.tables._count", lambda log: pytest.fail("it was counted"))
+    monkeypatch.setattr("dualq.logs.table_log._count", lambda log: pytest.fail("it was counted"))
     with pytest.raises(
         dualq.LogError, match=r"the action 'do' has 2,000 different numbers in 2,000 rows; .*--bins do=5"
     ):
@@ -75,7 +75,7 @@ def test_fractions_may_be_actions_where_there_are_few(step, fine):
 
 
 def test_numbers_that_make_a_state_of_every_row_are_refused_before_anything_is_counted(monkeypatch):
-    monkeypatch.setattr("dualq.logs.tables._count", lambda log: pytest.fail("it was counted"))
+    monkeypatch.setattr("dualq.logs.table_log._count", lambda log: pytest.fail("it was counted"))
     with pytest.raises(dualq.LogError) as error:
         dualq.read_log(table(), **WORDS | {"state": ["level", "amount"]})
     assert "2,000 different states in 2,000 rows" in str(error.value)

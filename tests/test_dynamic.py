@@ -10,8 +10,8 @@ from naive import bellman, optimal_value
 from strategies import mdps
 
 from dualq import MDP, problems, solve
-from dualq.algorithms import dynamic
-from dualq.algorithms.dynamic import (
+from dualq.solvers import dynamic
+from dualq.solvers.dynamic import (
     krylov_policy_iteration,
     modified_policy_iteration,
     policy_iteration,

@@ -8,11 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 import dualq
-from dualq import cli
+from dualq.app import cli
+from dualq.base.transitions import Rows
 from dualq.logs.blocks import counts_in_blocks
 from dualq.logs.checks.ends import ends
-from dualq.logs.trace import Trace
-from dualq.rows import Rows
+from dualq.logs.checks.trace import Trace
 
 DISCOUNT = 0.9
 WEAR, RUN, REPAIR = 5, "run", "repair"

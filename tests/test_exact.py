@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from strategies import distributions_for, mdps, weights_for
 
 import dualq
-from dualq.errors import CheckpointError, ModelError
-from dualq.exact import METHODS
-from dualq.solution import load_solution
+from dualq.base.errors import CheckpointError, ModelError
+from dualq.model.solution import load_solution
+from dualq.solvers.exact import METHODS
 
 
 @pytest.mark.parametrize("method", METHODS)

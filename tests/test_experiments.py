@@ -17,15 +17,15 @@ import pytest
 import scipy.stats
 
 from dualq import problems
-from dualq.algorithms.q_learning import QLearning, visits
-from dualq.cli import run
-from dualq.errors import ModelError
-from dualq.exact import solve
-from dualq.experiments import NAMES, bounds, efficiency, experiment, fig1, fig2, fig3, fig4, methods, plots, rates
-from dualq.experiments.curves import Curve, Measured, decades, exactly, mean, median, median_interval, summary_row
-from dualq.experiments.runner import checked_names, reproduce
-from dualq.experiments.verdicts import Check, Verdict, below, judged
-from dualq.training import task_of, train
+from dualq.app.cli import run
+from dualq.base.errors import ModelError
+from dualq.online.q_learning import QLearning, visits
+from dualq.online.training import task_of, train
+from dualq.paper.experiments import NAMES, bounds, efficiency, experiment, fig1, fig2, fig3, fig4, methods, plots, rates
+from dualq.paper.experiments.curves import Curve, Measured, decades, exactly, mean, median, median_interval, summary_row
+from dualq.paper.experiments.runner import checked_names, reproduce
+from dualq.paper.experiments.verdicts import Check, Verdict, below, judged
+from dualq.solvers.exact import solve
 
 COMMITTED = Path(__file__).parent.parent / "docs" / "reproduced"
 
@@ -281,7 +281,7 @@ def test_finished_curves_are_not_measured_again_and_damaged_ones_are(tmp_path):
         asked.append(seed)
         return {"step": np.array([1, 2]), "m": np.array([seed, seed + 0.5])}
 
-    from dualq.experiments.runner import _Bar, _measured
+    from dualq.paper.experiments.runner import _Bar, _measured
 
     curve = Curve("c", "", {"what": 1}, measure)
     first = _measured(curve, tmp_path, 3, _Bar(False, 0))

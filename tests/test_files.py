@@ -9,9 +9,9 @@ import pickle
 import numpy as np
 import pytest
 
-from dualq import files
-from dualq.errors import CheckpointError
-from dualq.files import as_json_array, from_json_array, load_arrays, save_arrays, write_whole
+from dualq.base import files
+from dualq.base.errors import CheckpointError
+from dualq.base.files import as_json_array, from_json_array, load_arrays, save_arrays, write_whole
 
 ARRAYS = {
     "numbers": np.arange(12.0).reshape(3, 4),

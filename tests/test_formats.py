@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dualq
-from dualq import cli
+from dualq.app import cli
 
 NAMES = ["shop", "day", "stock", "order", "profit"]
 WORDS = {"state": "stock", "action": "order", "reward": "profit", "episode": "shop", "time": "day"}

@@ -8,7 +8,7 @@ import pytest
 
 import dualq
 from dualq.logs.checks.gaps import gaps
-from dualq.logs.trace import Trace
+from dualq.logs.checks.trace import Trace
 
 CYCLE = 7
 WORDS = {"state": "state", "action": "action", "reward": "reward", "episode": "who", "time": "day"}

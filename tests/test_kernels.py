@@ -9,7 +9,7 @@ from pathlib import Path
 import dualq
 
 CALLER = """
-from dualq.kernels import kernel
+from dualq.base.kernels import kernel
 from dualq.helper import step
 
 @kernel

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dualq.errors import ModelError
-from dualq.labels import Labels, as_labels
-from dualq.plain import nearest
+from dualq.base.errors import ModelError
+from dualq.base.labels import Labels, as_labels
+from dualq.base.wording import nearest
 
 
 @given(st.lists(st.one_of(st.integers(), st.text()), unique=True))

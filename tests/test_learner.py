@@ -9,7 +9,7 @@ import pytest
 
 import dualq
 from dualq import problems
-from dualq.errors import LogError
+from dualq.base.errors import LogError
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import dualq
-from dualq import problems, shipped
-from dualq.errors import CheckpointError, LogError
+from dualq import problems
+from dualq.base.errors import CheckpointError, LogError
 from dualq.logs.blocks import BLOCKS, counts_in_blocks
+from dualq.worlds import sample_log as shipped
 
 
 @pytest.fixture(scope="module")
@@ -253,7 +254,7 @@ def test_a_saved_fit_acts_as_the_fit_does_without_what_learned_it(tmp_path):
         wanted = [one.act(state, seed) for state in states for seed in range(10)]
         code = f"""
             import sys
-            from dualq.saved import decider_of
+            from dualq.offline.saved.opening import decider_of
             decide = decider_of({str(tmp_path / str(i))!r}).act
             print([decide(state, seed) for state in {states} for seed in range(10)])
             print(sorted({{"scipy", "numba", "highspy", "ibis", "duckdb", "altair", "pandas"}} & set(sys.modules)))

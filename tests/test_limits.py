@@ -12,11 +12,11 @@ from strategies import mdps, seeds
 import dualq
 from dualq import limits as L
 from dualq import problems
-from dualq.errors import InfeasibleError, LabelError, ModelError
-from dualq.mdp import MDP
-from dualq.policy import Policy
-from dualq.saddle.constrained import most_room, solve_limited
-from dualq.saddle.programs import METHODS
+from dualq.base.errors import InfeasibleError, LabelError, ModelError
+from dualq.model.mdp import MDP
+from dualq.model.policy import Policy
+from dualq.solvers.limited.program import most_room, solve_limited
+from dualq.solvers.programs import METHODS
 
 modest = settings(max_examples=25)
 

@@ -14,17 +14,18 @@ from rich.console import Console
 from scipy.optimize import linprog
 
 import dualq
-from dualq import cli, limits
-from dualq.algorithms.pessimism import careful_model
-from dualq.certificate import cost_bounds
-from dualq.costs import Asked, Estimates, Proven, cost_interval, proven_of
-from dualq.errors import InfeasibleError, LogError, ModelError
+from dualq import limits
+from dualq.app import cli
+from dualq.app.report.html import report_html
+from dualq.app.report.limit_words import _step, bounds_words, guarantees, limit_table, limit_words
+from dualq.app.report.terminal import print_fit
+from dualq.app.report.words import number, recommended, small, verdict
+from dualq.base.errors import InfeasibleError, LogError, ModelError
 from dualq.logs.blocks import counts_in_blocks
-from dualq.margins import Search, asked_for
-from dualq.report.html import report_html
-from dualq.report.limit_words import _step, bounds_words, guarantees, limit_table, limit_words
-from dualq.report.terminal import print_fit
-from dualq.report.words import number, recommended, small, verdict
+from dualq.offline.careful.model import careful_model
+from dualq.offline.limited.estimates import Asked, Estimates, Proven, cost_interval, proven_of
+from dualq.offline.limited.search import Search, asked_for
+from dualq.proof.certificate import cost_bounds
 
 # Three machines run slowly (action 0) or fast (1). Fast pays more and breaks parts more often.
 RNG = np.random.default_rng(12)

@@ -14,14 +14,14 @@ from pyarrow import parquet
 
 import dualq
 from dualq import problems
-from dualq.errors import LogError, ModelError
-from dualq.exact import solve
-from dualq.labels import Labels
+from dualq.base.errors import LogError, ModelError
+from dualq.base.labels import Labels
 from dualq.logs import counts as counts_module
 from dualq.logs.counts import Counts
 from dualq.logs.log import Log
-from dualq.simulator import settling
-from dualq.streams import Rows, Simulated
+from dualq.solvers.exact import solve
+from dualq.worlds.simulator import settling
+from dualq.worlds.streams import Rows, Simulated
 
 S, A = 4, 3
 ROWS = st.lists(

@@ -12,10 +12,10 @@ from scipy import special, stats
 
 import dualq
 from dualq import problems
-from dualq.logs import coverage as coverage_module
-from dualq.logs.change import _variance_over_orders, alike_counts, alike_means, log_tail
-from dualq.policy import Policy
-from dualq.simulator import Simulator
+from dualq.logs.checks import coverage as coverage_module
+from dualq.logs.checks.homogeneity import _variance_over_orders, alike_counts, alike_means, log_tail
+from dualq.model.policy import Policy
+from dualq.worlds.simulator import Simulator
 
 
 def walk(rng, rows, P, theta, rewards, change=None):

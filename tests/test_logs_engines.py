@@ -12,8 +12,8 @@ import pytest
 from log_tables import ODD, WORDS, counted, labelled
 
 import dualq
-from dualq.errors import LogError
-from dualq.rows import Rows
+from dualq.base.errors import LogError
+from dualq.base.transitions import Rows
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets between Python and the JVM

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import dualq
-from dualq.errors import LogError
-from dualq.rows import Rows
+from dualq.base.errors import LogError
+from dualq.base.transitions import Rows
 
 COLUMNS = {"state": "stock", "action": "order", "reward": "profit", "episode": "shop", "time": "day"}
 

@@ -21,11 +21,12 @@ from pyarrow import feather, parquet
 
 import dualq
 from dualq import problems
-from dualq.errors import LogError
-from dualq.logs import places, tables
-from dualq.logs.schema import Bins
+from dualq.base.errors import LogError
+from dualq.base.transitions import Rows
+from dualq.logs import table_log as tables
+from dualq.logs.reading import coding as places
+from dualq.logs.reading.schema import Bins
 from dualq.logs.starts import start_weights
-from dualq.rows import Rows
 
 # ---- every engine counts what a loop counts
 

@@ -7,9 +7,9 @@ import pytest
 
 import dualq
 from dualq import problems
+from dualq.base.transitions import Rows
 from dualq.logs import stream as stream_module
 from dualq.logs.blocks import counts_in_blocks
-from dualq.rows import Rows
 
 
 def read_all(stream, chunk, state=None):
@@ -94,7 +94,7 @@ def test_days_that_many_shops_share_are_no_steps_of_each():
 
 
 def test_algorithm_one_learns_the_same_from_a_file(tmp_path):
-    from dualq.training import Task
+    from dualq.online.training import Task
 
     log = problems.two_state().record(4000, seed=2)
     log.to_parquet(tmp_path / "log.parquet")

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 import dualq
-from dualq import cli, shipped
+from dualq.app import cli
+from dualq.worlds import sample_log as shipped
 
 
 def shops(names=None, seed=0):

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from naive import dense_transitions
 
 from dualq import MDP, problems
-from dualq.errors import ModelError
+from dualq.base.errors import ModelError
 
 
 def random_arrays(seed=0, S=5, A=3):

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dualq.errors import ModelError
-from dualq.labels import Labels
-from dualq.mdp import MDP
-from dualq.models import read_model, write_model, write_policy
-from dualq.policy import Policy
+from dualq.base.errors import ModelError
+from dualq.base.labels import Labels
+from dualq.model.mdp import MDP
+from dualq.model.models import read_model, write_model, write_policy
+from dualq.model.policy import Policy
 
 HEADER = "state,action,next_state,probability,reward\n"
 LAMP = (

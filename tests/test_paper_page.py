@@ -28,18 +28,18 @@ from test_saddle_theory import Naive, chain_of
 from typer.testing import CliRunner
 
 import dualq
-from dualq.cli import app
-from dualq.experiments import NAMES
-from dualq.experiments.curves import median_interval
-from dualq.experiments.verdicts import below, judged
-from dualq.policy import Policy
-from dualq.rows import Rows
-from dualq.saddle import theory
-from dualq.saddle.gaps import duality_gap, pseudo_gap
-from dualq.saddle.lagrangian import gradients_M, lagrangian_I, lagrangian_M
-from dualq.saddle.programs import solve_lp
-from dualq.saddle.sets import Sets
-from dualq.solution import Solution
+from dualq.app.cli import app
+from dualq.base.transitions import Rows
+from dualq.model.policy import Policy
+from dualq.model.saddle.lagrangian import gradients_M, lagrangian_I, lagrangian_M
+from dualq.model.saddle.sets import Sets
+from dualq.model.solution import Solution
+from dualq.paper import theory
+from dualq.paper.experiments import NAMES
+from dualq.paper.experiments.curves import median_interval
+from dualq.paper.experiments.verdicts import below, judged
+from dualq.solvers.gaps import duality_gap, pseudo_gap
+from dualq.solvers.programs import solve_lp
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "paper.md"

@@ -8,15 +8,16 @@ from naive import all_rows, bellman, dense_transitions, masked_model, optimal_va
 from strategies import mdps, weights_for
 
 import dualq
-from dualq import problems, training
-from dualq.algorithms import pdhg
-from dualq.algorithms.flows import Units, model_of
-from dualq.algorithms.pdhg import PDHG, solve_pdhg
-from dualq.errors import LogError, ModelError
+from dualq import problems
+from dualq.base.errors import LogError, ModelError
 from dualq.logs.counts import Counts
-from dualq.mdp import MDP
-from dualq.saddle.programs import solve_lp
-from dualq.streams import Recorded, Simulated, UniformPairs
+from dualq.model.mdp import MDP
+from dualq.online import training
+from dualq.solvers import pdhg
+from dualq.solvers.bilinear import Units, model_of
+from dualq.solvers.pdhg import PDHG, solve_pdhg
+from dualq.solvers.programs import solve_lp
+from dualq.worlds.streams import Recorded, Simulated, UniformPairs
 
 CASES = {
     "two states": lambda: problems.two_state().mdp,

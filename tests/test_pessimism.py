@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dualq import problems, solve
-from dualq.algorithms import luck, pooling
-from dualq.algorithms.pessimism import careful_model
-from dualq.algorithms.pooling import GRID
-from dualq.errors import LogError
+from dualq.base.errors import LogError
 from dualq.logs.counts import Counts
-from dualq.mdp import MDP
-from dualq.policy import Policy
+from dualq.model.mdp import MDP
+from dualq.model.policy import Policy
+from dualq.offline.careful import pooling
+from dualq.offline.careful import selection_bias as luck
+from dualq.offline.careful.model import careful_model
+from dualq.offline.careful.pooling import GRID
 
 
 @st.composite

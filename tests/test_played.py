@@ -12,10 +12,10 @@ import pytest
 from scipy.stats import chi2
 
 import dualq
-from dualq.errors import CheckpointError, LogError, ModelError
+from dualq.base.errors import CheckpointError, LogError, ModelError
 from dualq.logs.log import Log
-from dualq.policy import Policy
-from dualq.streams import Played, Rows
+from dualq.model.policy import Policy
+from dualq.worlds.streams import Played, Rows
 
 FALSE_ALARM = 1e-6
 

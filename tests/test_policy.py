@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from naive import policy_occupancy, policy_value
 from strategies import mdps, weights_for
 
-from dualq import MDP, Labels, Policy, chains, problems
-from dualq.errors import LogError, ModelError
+from dualq import MDP, Labels, Policy, problems
+from dualq.base.errors import LogError, ModelError
+from dualq.model import chains
 
 
 @st.composite

@@ -11,11 +11,11 @@ from strategies import mdps, seeds
 import dualq
 from dualq import limits as L
 from dualq import problems
-from dualq.algorithms import priced
-from dualq.algorithms.flows import Units
-from dualq.algorithms.priced import solve_priced
-from dualq.errors import ModelError
-from dualq.policy import Policy
+from dualq.base.errors import ModelError
+from dualq.model.policy import Policy
+from dualq.solvers.bilinear import Units
+from dualq.solvers.limited import pdhg_prices as priced
+from dualq.solvers.limited.pdhg_prices import solve_priced
 
 
 def limited(seed, states=40, discount=0.95, count=3):

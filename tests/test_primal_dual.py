@@ -7,13 +7,13 @@ import pytest
 from naive import Paper, distributions, masked_model, primal_dual
 
 from dualq import problems
-from dualq.algorithms.primal_dual import PrimalDual
-from dualq.algorithms.schedules import inverse_sqrt
-from dualq.errors import ModelError
-from dualq.exact import solve
-from dualq.policy import Policy
-from dualq.saddle.gaps import duality_gap
-from dualq.simulator import Simulator, settling, wandering
+from dualq.base.errors import ModelError
+from dualq.model.policy import Policy
+from dualq.online.primal_dual import PrimalDual
+from dualq.online.step_sizes import inverse_sqrt
+from dualq.solvers.exact import solve
+from dualq.solvers.gaps import duality_gap
+from dualq.worlds.simulator import Simulator, settling, wandering
 
 STEPS = 5_000
 

@@ -16,9 +16,9 @@ from quantecon.markov import DiscreteDP
 from scipy.stats import chi2, kstest
 
 from dualq import problems
-from dualq.errors import DualqError, ModelError
-from dualq.policy import Policy
-from dualq.simulator import Simulator
+from dualq.base.errors import DualqError, ModelError
+from dualq.model.policy import Policy
+from dualq.worlds.simulator import Simulator
 
 FALSE_ALARM = 1e-6
 GYM_TABLES = ["FrozenLake-v1", "FrozenLake8x8-v1", "CliffWalking-v1", "CliffWalkingSlippery-v1", "Taxi-v4"]

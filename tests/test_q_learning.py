@@ -5,13 +5,13 @@ import pytest
 from naive import SplitMix64, all_rows, masked_model, q_learning, run, scattered
 
 from dualq import problems
-from dualq.algorithms.q_learning import QLearning, linear, visits
-from dualq.algorithms.schedules import inverse_sqrt
-from dualq.errors import ModelError
-from dualq.exact import solve
-from dualq.kernels import generator_state
-from dualq.mdp import MDP
-from dualq.streams import Recorded, Simulated
+from dualq.base.errors import ModelError
+from dualq.base.kernels import generator_state
+from dualq.model.mdp import MDP
+from dualq.online.q_learning import QLearning, linear, visits
+from dualq.online.step_sizes import inverse_sqrt
+from dualq.solvers.exact import solve
+from dualq.worlds.streams import Recorded, Simulated
 
 STEPS = 10_000
 

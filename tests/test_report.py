@@ -14,13 +14,25 @@ from rich.console import Console
 
 import dualq
 from dualq import problems
-from dualq.algorithms.luck import Estimate
-from dualq.report import charts, page
-from dualq.report.html import policy_rules, report_html
-from dualq.report.limit_words import guarantees
-from dualq.report.rules import DEPTH, rules_of
-from dualq.report.terminal import print_fit
-from dualq.report.words import about, brief, changed, estimate, named, number, outwards, percent, said, small, verdict
+from dualq.app.report import charts, page
+from dualq.app.report.html import policy_rules, report_html
+from dualq.app.report.limit_words import guarantees
+from dualq.app.report.rules import DEPTH, rules_of
+from dualq.app.report.terminal import print_fit
+from dualq.app.report.words import (
+    about,
+    brief,
+    changed,
+    estimate,
+    named,
+    number,
+    outwards,
+    percent,
+    said,
+    small,
+    verdict,
+)
+from dualq.offline.careful.selection_bias import Estimate
 
 
 @pytest.fixture(scope="module")

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from strategies import distributions_for, mdps, seeds, weights_for
 
-from dualq.errors import ModelError
-from dualq.mdp import MDP
-from dualq.policy import Policy
-from dualq.saddle.gaps import duality_gap, highest, lowest, pseudo_gap
-from dualq.saddle.lagrangian import gradients_M, lagrangian_I, lagrangian_M
-from dualq.saddle.programs import solve_lp
-from dualq.saddle.sets import Sets
-from dualq.solution import Solution
+from dualq.base.errors import ModelError
+from dualq.model.mdp import MDP
+from dualq.model.policy import Policy
+from dualq.model.saddle.lagrangian import gradients_M, lagrangian_I, lagrangian_M
+from dualq.model.saddle.sets import Sets
+from dualq.model.solution import Solution
+from dualq.solvers.gaps import duality_gap, highest, lowest, pseudo_gap
+from dualq.solvers.programs import solve_lp
 
 modest = settings(max_examples=40, deadline=None, derandomize=True)
 

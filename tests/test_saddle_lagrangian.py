@@ -5,8 +5,15 @@ import pytest
 from hypothesis import given, settings
 from strategies import mdps, seeds
 
-from dualq.mdp import MDP
-from dualq.saddle.lagrangian import gradients_I, gradients_M, gradients_V, lagrangian_I, lagrangian_M, lagrangian_V
+from dualq.model.mdp import MDP
+from dualq.model.saddle.lagrangian import (
+    gradients_I,
+    gradients_M,
+    gradients_V,
+    lagrangian_I,
+    lagrangian_M,
+    lagrangian_V,
+)
 
 modest = settings(max_examples=60, deadline=None, derandomize=True)
 

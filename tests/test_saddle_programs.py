@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import distributions_for, mdps, weights_for
 
-from dualq.errors import DualqError, ModelError
-from dualq.mdp import MDP
-from dualq.saddle.programs import METHODS, WITH_M, WITHOUT_M, Program, dual, primal, solve_lp, solve_program
+from dualq.base.errors import DualqError, ModelError
+from dualq.model.mdp import MDP
+from dualq.solvers.programs import METHODS, WITH_M, WITHOUT_M, Program, dual, primal, solve_lp, solve_program
 
 modest = settings(max_examples=40, deadline=None, derandomize=True)
 SIX = [*WITHOUT_M, *WITH_M]

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import mdps, seeds, weights_for
 
-from dualq.errors import ModelError
-from dualq.mdp import MDP
-from dualq.saddle.sets import Sets, project_state
+from dualq.base.errors import ModelError
+from dualq.model.mdp import MDP
+from dualq.model.saddle.sets import Sets, project_state
 
 modest = settings(max_examples=60, deadline=None, derandomize=True)
 

@@ -10,13 +10,13 @@ import pytest
 from naive import dense_transitions
 
 from dualq import problems
-from dualq.errors import ModelError
-from dualq.exact import solve
-from dualq.mdp import MDP
-from dualq.policy import Policy
-from dualq.saddle import theory
-from dualq.saddle.sets import Sets
-from dualq.simulator import Simulator, settling
+from dualq.base.errors import ModelError
+from dualq.model.mdp import MDP
+from dualq.model.policy import Policy
+from dualq.model.saddle.sets import Sets
+from dualq.paper import theory
+from dualq.solvers.exact import solve
+from dualq.worlds.simulator import Simulator, settling
 
 TWO = problems.two_state()
 NUMBERS = theory.bounds(TWO).numbers  # S = A = 2, sigma = h = 3, alpha = .9, zeta = .08, gamma_0 = 2

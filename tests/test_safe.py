@@ -12,14 +12,14 @@ from naive import Paper, SplitMix64, all_rows, as_rows, draw_pair, masked_model,
 import dualq
 from dualq import limits as L
 from dualq import problems
-from dualq.algorithms.safe import SafeSPDQ
-from dualq.algorithms.schedules import constant, inverse_sqrt
-from dualq.algorithms.spd_q import SPDQ
-from dualq.errors import CheckpointError, ModelError
-from dualq.kernels import generator_state
-from dualq.mdp import MDP
-from dualq.saddle.lagrangian import gradients_M
-from dualq.streams import Recorded, Rows, Simulated
+from dualq.base.errors import CheckpointError, ModelError
+from dualq.base.kernels import generator_state
+from dualq.model.mdp import MDP
+from dualq.model.saddle.lagrangian import gradients_M
+from dualq.online.spd_q import SPDQ
+from dualq.online.spd_q_limited import SafeSPDQ
+from dualq.online.step_sizes import constant, inverse_sqrt
+from dualq.worlds.streams import Recorded, Rows, Simulated
 
 STEPS = 4000
 COST = np.array([[1.0, 0.0], [0.0, 0.5]])

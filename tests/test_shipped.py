@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow.parquet as parquet
 from scipy import stats
 
-from dualq import shipped
+from dualq.worlds import sample_log as shipped
 
 
 def test_the_file_is_what_the_script_draws():

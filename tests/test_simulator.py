@@ -10,11 +10,12 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import chi2, kstest
 
-from dualq import problems, simulator
-from dualq.errors import ModelError
-from dualq.mdp import MDP
-from dualq.policy import Policy
-from dualq.simulator import Simulator
+from dualq import problems
+from dualq.base.errors import ModelError
+from dualq.model.mdp import MDP
+from dualq.model.policy import Policy
+from dualq.worlds import simulator
+from dualq.worlds.simulator import Simulator
 
 FALSE_ALARM = 1e-6
 

@@ -11,16 +11,16 @@ import pytest
 from naive import Paper, SplitMix64, algorithm_1, all_rows, distributions, draw_pair, masked_model, run, scattered
 
 from dualq import problems
-from dualq.algorithms.schedules import constant, inverse_sqrt
-from dualq.algorithms.spd_q import SPDQ
-from dualq.errors import ModelError
-from dualq.exact import solve
-from dualq.kernels import generator_state
-from dualq.policy import Policy
-from dualq.saddle.lagrangian import gradients_M
-from dualq.simulator import settling, wandering
-from dualq.streams import Recorded, Rows, Simulated
-from dualq.training import train
+from dualq.base.errors import ModelError
+from dualq.base.kernels import generator_state
+from dualq.model.policy import Policy
+from dualq.model.saddle.lagrangian import gradients_M
+from dualq.online.spd_q import SPDQ
+from dualq.online.step_sizes import constant, inverse_sqrt
+from dualq.online.training import train
+from dualq.solvers.exact import solve
+from dualq.worlds.simulator import settling, wandering
+from dualq.worlds.streams import Recorded, Rows, Simulated
 
 STEPS = 10_000
 

@@ -9,13 +9,13 @@ from naive import Paper, SplitMix64, all_rows, masked_model, run, scattered, spd
 from test_spd_q import RANK, SEEDS, chance_outside, errors
 
 from dualq import problems
-from dualq.algorithms.schedules import constant, inverse_sqrt
-from dualq.algorithms.spd_rl import SPDRL, SPDRLUniform
-from dualq.errors import ModelError
-from dualq.exact import solve
-from dualq.kernels import generator_state
-from dualq.saddle.lagrangian import gradients_V
-from dualq.streams import Recorded, Rows, Simulated, UniformPairs
+from dualq.base.errors import ModelError
+from dualq.base.kernels import generator_state
+from dualq.model.saddle.lagrangian import gradients_V
+from dualq.online.spd_rl import SPDRL, SPDRLUniform
+from dualq.online.step_sizes import constant, inverse_sqrt
+from dualq.solvers.exact import solve
+from dualq.worlds.streams import Recorded, Rows, Simulated, UniformPairs
 
 STEPS = 10_000
 

@@ -11,13 +11,13 @@ from naive import all_rows, dense_transitions, distributions, is_end, masked_mod
 from scipy.stats import chi2, kstest
 
 from dualq import problems
-from dualq.errors import LogError
+from dualq.base.errors import LogError
 from dualq.logs.counts import Counts
-from dualq.mdp import MDP
-from dualq.policy import Policy
-from dualq.simulator import Simulator, settling, wandering
-from dualq.streams import Counted, Recorded, Rows, Simulated, UniformPairs
-from dualq.walks import cumulated_rows, find
+from dualq.model.mdp import MDP
+from dualq.model.policy import Policy
+from dualq.worlds.simulator import Simulator, settling, wandering
+from dualq.worlds.streams import Counted, Recorded, Rows, Simulated, UniformPairs
+from dualq.worlds.walks import cumulated_rows, find
 
 FALSE_ALARM = 1e-6
 

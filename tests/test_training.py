@@ -12,11 +12,12 @@ import pytest
 from naive import Paper, SplitMix64, algorithm_1, dense_transitions, policy_value
 
 import dualq
-from dualq import problems, training
-from dualq.errors import CheckpointError, LogError, ModelError
-from dualq.files import load_arrays
-from dualq.kernels import generator_state
-from dualq.streams import Played, Recorded, Rows
+from dualq import problems
+from dualq.base.errors import CheckpointError, LogError, ModelError
+from dualq.base.files import load_arrays
+from dualq.base.kernels import generator_state
+from dualq.online import training
+from dualq.worlds.streams import Played, Recorded, Rows
 
 TWO = problems.two_state()
 SPDQ = dualq.SPDQ(step_size=dualq.inverse_sqrt(2.0), weights=1.5, zeta=0.08)

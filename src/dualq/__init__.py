@@ -5,148 +5,70 @@ Names load when they are first used, so that importing dualq costs nothing.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import TYPE_CHECKING
 
-from dualq._version import __version__
+from dualq._version import __version__ as __version__
+from dualq.base.faces import PublicModules, face
 
 if TYPE_CHECKING:
-    from dualq import errors, limits, models, problems
-    from dualq.algorithms.pdhg import PDHG
-    from dualq.algorithms.primal_dual import PrimalDual
-    from dualq.algorithms.q_learning import QLearning, linear, visits
-    from dualq.algorithms.safe import SafeSPDQ
-    from dualq.algorithms.schedules import constant, inverse_sqrt
-    from dualq.algorithms.spd_q import SPDQ
-    from dualq.algorithms.spd_rl import SPDRL, SPDRLUniform
-    from dualq.certificate import Certificate, certificate_of, cost_bounds
-    from dualq.errors import DualqError, InfeasibleError, LogError, ModelError
-    from dualq.exact import solve
-    from dualq.fit import Fit, load
-    from dualq.labels import Labels
-    from dualq.learner import PolicyLearner
-    from dualq.learning import learn
-    from dualq.logs.blocks import counts_in_blocks
-    from dualq.logs.log import Log
-    from dualq.logs.look import Look, look
-    from dualq.logs.tables import read_log
-    from dualq.mdp import MDP
-    from dualq.policy import Policy
-    from dualq.saddle import theory
-    from dualq.saddle.gaps import duality_gap, pseudo_gap
-    from dualq.simulator import Simulator, settling, wandering
-    from dualq.solution import Solution
-    from dualq.stopping import Regret
-    from dualq.streams import play
-    from dualq.training import train
+    from dualq.base import DualqError as DualqError
+    from dualq.base import InfeasibleError as InfeasibleError
+    from dualq.base import Labels as Labels
+    from dualq.base import LogError as LogError
+    from dualq.base import ModelError as ModelError
+    from dualq.base import errors as errors
+    from dualq.logs import Log as Log
+    from dualq.logs import Look as Look
+    from dualq.logs import counts_in_blocks as counts_in_blocks
+    from dualq.logs import look as look
+    from dualq.logs import read_log as read_log
+    from dualq.model import MDP as MDP
+    from dualq.model import Policy as Policy
+    from dualq.model import Solution as Solution
+    from dualq.model import limits as limits
+    from dualq.model import models as models
+    from dualq.offline import Fit as Fit
+    from dualq.offline import PolicyLearner as PolicyLearner
+    from dualq.offline import learn as learn
+    from dualq.offline import load as load
+    from dualq.online import SPDQ as SPDQ
+    from dualq.online import SPDRL as SPDRL
+    from dualq.online import PrimalDual as PrimalDual
+    from dualq.online import QLearning as QLearning
+    from dualq.online import Regret as Regret
+    from dualq.online import SafeSPDQ as SafeSPDQ
+    from dualq.online import SPDRLUniform as SPDRLUniform
+    from dualq.online import constant as constant
+    from dualq.online import inverse_sqrt as inverse_sqrt
+    from dualq.online import linear as linear
+    from dualq.online import train as train
+    from dualq.online import visits as visits
+    from dualq.paper import theory as theory
+    from dualq.proof import Certificate as Certificate
+    from dualq.proof import certificate_of as certificate_of
+    from dualq.proof import cost_bounds as cost_bounds
+    from dualq.solvers import PDHG as PDHG
+    from dualq.solvers import duality_gap as duality_gap
+    from dualq.solvers import pseudo_gap as pseudo_gap
+    from dualq.solvers import solve as solve
+    from dualq.worlds import Simulator as Simulator
+    from dualq.worlds import play as play
+    from dualq.worlds import problems as problems
+    from dualq.worlds import settling as settling
+    from dualq.worlds import wandering as wandering
 
-_MODULES = {
-    "errors": "dualq.errors",
-    "limits": "dualq.limits",
-    "models": "dualq.models",
-    "problems": "dualq.problems",
-    "theory": "dualq.saddle.theory",
-}
-_HOME = {
-    "Certificate": "dualq.certificate",
-    "DualqError": "dualq.errors",
-    "Fit": "dualq.fit",
-    "InfeasibleError": "dualq.errors",
-    "Labels": "dualq.labels",
-    "Log": "dualq.logs.log",
-    "LogError": "dualq.errors",
-    "Look": "dualq.logs.look",
-    "MDP": "dualq.mdp",
-    "ModelError": "dualq.errors",
-    "PDHG": "dualq.algorithms.pdhg",
-    "Policy": "dualq.policy",
-    "PolicyLearner": "dualq.learner",
-    "PrimalDual": "dualq.algorithms.primal_dual",
-    "QLearning": "dualq.algorithms.q_learning",
-    "Regret": "dualq.stopping",
-    "SPDQ": "dualq.algorithms.spd_q",
-    "SPDRL": "dualq.algorithms.spd_rl",
-    "SPDRLUniform": "dualq.algorithms.spd_rl",
-    "SafeSPDQ": "dualq.algorithms.safe",
-    "Simulator": "dualq.simulator",
-    "Solution": "dualq.solution",
-    "certificate_of": "dualq.certificate",
-    "constant": "dualq.algorithms.schedules",
-    "cost_bounds": "dualq.certificate",
-    "counts_in_blocks": "dualq.logs.blocks",
-    "duality_gap": "dualq.saddle.gaps",
-    "inverse_sqrt": "dualq.algorithms.schedules",
-    "learn": "dualq.learning",
-    "linear": "dualq.algorithms.q_learning",
-    "load": "dualq.fit",
-    "look": "dualq.logs.look",
-    "play": "dualq.streams",
-    "pseudo_gap": "dualq.saddle.gaps",
-    "read_log": "dualq.logs.tables",
-    "settling": "dualq.simulator",
-    "solve": "dualq.exact",
-    "train": "dualq.training",
-    "visits": "dualq.algorithms.q_learning",
-    "wandering": "dualq.simulator",
-}
+__getattr__, __dir__, __all__ = face(__name__, __file__)
+__all__ += ["__version__"]
 
-__all__ = [
-    "MDP",
-    "PDHG",
-    "SPDQ",
-    "SPDRL",
-    "Certificate",
-    "DualqError",
-    "Fit",
-    "InfeasibleError",
-    "Labels",
-    "Log",
-    "LogError",
-    "Look",
-    "ModelError",
-    "Policy",
-    "PolicyLearner",
-    "PrimalDual",
-    "QLearning",
-    "Regret",
-    "SPDRLUniform",
-    "SafeSPDQ",
-    "Simulator",
-    "Solution",
-    "__version__",
-    "certificate_of",
-    "constant",
-    "cost_bounds",
-    "counts_in_blocks",
-    "duality_gap",
-    "errors",
-    "inverse_sqrt",
-    "learn",
-    "limits",
-    "linear",
-    "load",
-    "look",
-    "models",
-    "play",
-    "problems",
-    "pseudo_gap",
-    "read_log",
-    "settling",
-    "solve",
-    "theory",
-    "train",
-    "visits",
-    "wandering",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(_MODULES[name])
-    if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
-    raise AttributeError(f"module 'dualq' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+sys.meta_path.append(
+    PublicModules(
+        {
+            "dualq.errors": "dualq.base.errors",
+            "dualq.limits": "dualq.model.limits",
+            "dualq.models": "dualq.model.models",
+            "dualq.problems": "dualq.worlds.problems",
+            "dualq.theory": "dualq.paper.theory",
+        }
+    )
+)

@@ -1,5 +1,5 @@
 """`python -m dualq` is the command line."""
 
-from dualq.cli import main
+from dualq.app.cli import main
 
 main()

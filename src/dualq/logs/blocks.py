@@ -12,9 +12,9 @@ import numpy as np
 
 from dualq.logs.counts import Counts
 from dualq.logs.log import Log
-from dualq.logs.sources import reading
+from dualq.logs.reading.sources import reading
 from dualq.logs.stream import time_order
-from dualq.logs.tables import TableLog, progress
+from dualq.logs.table_log import TableLog, progress
 
 BLOCKS = 6
 RATIO = 4.0  # each block begins when the log is this many times as long as when the one before began

@@ -31,10 +31,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dualq.errors import LogError
-from dualq.labels import Labels
-from dualq.mdp import MDP
-from dualq.rows import Recorded, Rows
+from dualq.base import Labels, LogError, Recorded, Rows
+from dualq.model import MDP
 
 Array = np.ndarray
 

@@ -22,14 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualq.errors import LogError
-from dualq.files import write_whole
-from dualq.labels import Labels
+from dualq.base import Labels, LogError, Recorded, Rows, write_whole
+from dualq.logs.checks.coverage import Coverage, coverage_of_log, markov_test_of_log
+from dualq.logs.checks.findings import Finding
+from dualq.logs.checks.trace import Trace
 from dualq.logs.counts import Counts, check_costs, check_rows, digest
-from dualq.logs.coverage import Coverage, coverage_of_log, markov_test_of_log
-from dualq.logs.findings import Finding
-from dualq.logs.trace import Trace
-from dualq.rows import Recorded, Rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

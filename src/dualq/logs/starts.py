@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dualq.errors import LogError, ModelError
+from dualq.base import LogError, ModelError
 from dualq.logs.counts import Counts
 
 Array = np.ndarray

@@ -17,11 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from dualq.errors import LogError
-from dualq.logs.queries import Questions
-from dualq.logs.schema import ROW
-from dualq.logs.sources import batches, reading
-from dualq.rows import RecordedState, Rows
+from dualq.base import LogError, RecordedState, Rows
+from dualq.logs.reading.queries import Questions
+from dualq.logs.reading.schema import ROW
+from dualq.logs.reading.sources import batches, reading
 
 Array = np.ndarray
 

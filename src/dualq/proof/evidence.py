@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualq.errors import LogError, ModelError
-from dualq.logs.counts import Counts
+from dualq.base import LogError, ModelError
+from dualq.logs import Counts
 
 Array = np.ndarray
 

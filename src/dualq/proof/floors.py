@@ -21,14 +21,12 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from dualq.chains import good_order, solve_chain, solve_ordered
-from dualq.exact import solve
-from dualq.logs.counts import Counts
-from dualq.mdp import MDP
-from dualq.policy import Policy
+from dualq.logs import Counts
+from dualq.model import MDP, Policy, good_order, solve_chain, solve_ordered
 from dualq.proof.evidence import Evidence, evidence_of
 from dualq.proof.noise import noise_of
 from dualq.proof.successors import balls_of, largest_gap, sup_over_ball, undominated
+from dualq.solvers import solve
 
 Array = np.ndarray
 

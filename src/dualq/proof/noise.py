@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import logsumexp
 
-from dualq.kernels import kernel
+from dualq.base import kernel
 from dualq.proof.evidence import Evidence
 
 Array = np.ndarray

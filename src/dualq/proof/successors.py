@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from dualq.kernels import kernel
+from dualq.base import kernel
 from dualq.proof.evidence import Evidence
 
 Array = np.ndarray

@@ -18,14 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from dualq.errors import LogError
+from dualq.base import LogError, count, p_value
+from dualq.logs.checks.findings import Finding
 from dualq.logs.checks.marked import Difference, difference_in, other_choices
-from dualq.logs.episodes import clock_of, per_episode
-from dualq.logs.findings import Finding
-from dualq.logs.schema import ROW
-from dualq.logs.sources import reading
-from dualq.logs.trace import Trace
-from dualq.plain import count, p_value
+from dualq.logs.checks.trace import Trace
+from dualq.logs.reading.episodes import clock_of, per_episode
+from dualq.logs.reading.schema import ROW
+from dualq.logs.reading.sources import reading
 
 Array = np.ndarray
 

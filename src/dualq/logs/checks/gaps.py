@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from dualq.base import p_value
+from dualq.logs.checks.findings import Finding
 from dualq.logs.checks.marked import difference_in, other_choices
-from dualq.logs.findings import Finding
-from dualq.logs.trace import Trace
-from dualq.plain import p_value
+from dualq.logs.checks.trace import Trace
 
 Array = np.ndarray
 

@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtr
 
-from dualq.logs.change import FEWEST_IN_ROW, Outcome, alike_counts, alike_means
-from dualq.logs.trace import Trace
-from dualq.plain import p_value
+from dualq.base import p_value
+from dualq.logs.checks.homogeneity import FEWEST_IN_ROW, Outcome, alike_counts, alike_means
+from dualq.logs.checks.trace import Trace
 
 Array = np.ndarray
 

@@ -14,10 +14,10 @@ from functools import partial
 
 import numpy as np
 
-from dualq.logs.change import Outcome, alike_scores, alike_tables, scores
-from dualq.logs.findings import Finding
-from dualq.logs.trace import Trace
-from dualq.plain import p_value
+from dualq.base import p_value
+from dualq.logs.checks.findings import Finding
+from dualq.logs.checks.homogeneity import Outcome, alike_scores, alike_tables, scores
+from dualq.logs.checks.trace import Trace
 
 Array = np.ndarray
 

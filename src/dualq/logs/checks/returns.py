@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from dualq.logs.findings import Finding
-from dualq.logs.trace import Trace
-from dualq.plain import p_value
+from dualq.base import p_value
+from dualq.logs.checks.findings import Finding
+from dualq.logs.checks.trace import Trace
 
 Array = np.ndarray
 

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dualq.logs.change import alike_scores, alike_tables, scores
-from dualq.logs.findings import Finding
-from dualq.logs.trace import Trace
-from dualq.plain import p_value
+from dualq.base import p_value
+from dualq.logs.checks.findings import Finding
+from dualq.logs.checks.homogeneity import alike_scores, alike_tables, scores
+from dualq.logs.checks.trace import Trace
 
 MOST = 300_000  # rows, beside those set aside
 

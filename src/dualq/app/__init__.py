@@ -1,0 +1,19 @@
+"""What a person meets: the command line and the report.
+
+cli      thin: parse, call, print
+report   the page on the terminal, the HTML file, what a notebook shows; one vocabulary for all
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dualq.base.faces import face
+
+if TYPE_CHECKING:
+    from dualq.app.report import charts as charts
+    from dualq.app.report.html import report_html as report_html
+    from dualq.app.report.notebook import fragment as fragment
+    from dualq.app.report.words import brief as brief
+
+__getattr__, __dir__, __all__ = face(__name__, __file__)

@@ -1,0 +1,84 @@
+"""The command line: parse, call, print. What is heavy is imported by the command that needs it.
+
+Standard output has the answer (with --json, one JSON object and nothing else), standard error has progress and errors.
+Exit codes: 0 done, 2 bad input (one line, no traceback), 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from dualq._version import __version__
+from dualq.app.cli import logs, look, paper, tradeoff
+from dualq.app.cli import models as known
+from dualq.base import DualqError
+
+app = typer.Typer(
+    name="dualq",
+    help="Learn a better policy from the log you already have, and say how good it is.",
+    no_args_is_help=True,
+    add_completion=True,  # --install-completion, --show-completion
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: in half the time
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command line; the exit code."""
+    try:
+        code = app(arguments or ["--help"], prog_name="dualq", standalone_mode=False) or 0
+    except DualqError as error:
+        return _fail(str(error))
+    except OSError as error:
+        return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except KeyboardInterrupt:
+        code = 130
+    except Exception as error:
+        # Typer's complaints about arguments know how to say themselves; anything else is a bug, and shows itself.
+        words = getattr(error, "format_message", None)
+        if words is None:
+            raise
+        command = getattr(getattr(error, "ctx", None), "command_path", "dualq")
+        return _fail(f"{words().rstrip('.')}; see {command} --help")
+    if code == 130:
+        print("dualq: interrupted", file=sys.stderr)
+    return code
+
+
+def _fail(message: str) -> int:
+    print(f"dualq: {' '.join(message.split())}", file=sys.stderr)
+    return 2
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"dualq {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _dualq(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_version)
+    ] = False,
+) -> None:
+    pass
+
+
+app.command(short_help="Learn a policy from a log, and say how good it is.")(logs.learn)
+app.command(short_help="Look at a log: its columns, what is suspicious, and the line to learn from it.")(look.look)
+app.command(short_help="Explain one state: every action, its rows and what it earns.")(logs.explain)
+app.command(short_help="Say what to do in one state.")(logs.act)
+app.command(short_help="Show what a limit on a cost costs.")(tradeoff.frontier)
+app.command(short_help="Solve a known model exactly.")(known.solve)
+app.command(short_help="Write a simulated log.")(known.simulate)
+app.command(short_help="Measure whether the claims of the paper hold.")(paper.reproduce)

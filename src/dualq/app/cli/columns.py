@@ -1,0 +1,45 @@
+"""The columns of a log, as the command line names them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from dualq.base import LogError
+
+BINS = "write COLUMN=8 for 8 bins, COLUMN=0,10,50 for edges, COLUMN=auto, or auto alone"
+
+
+def listed(columns: str | None) -> list[str] | None:
+    """The names in `stock,season`."""
+    return None if columns is None else [name.strip() for name in columns.split(",")]
+
+
+def or_none(column: Any) -> Any:
+    """False for the word `none`: there is no such column, and none is looked for."""
+    return False if column in ("none", ["none"]) else column
+
+
+def bins_of(words: list[str]) -> dict[str, Any] | str:
+    """{column: bins} from COLUMN=N, COLUMN=EDGE,EDGE,... or COLUMN=auto; several of them may stand in one word."""
+    bins: dict[str, Any] = {}
+    for word in (part for given in words for part in re.split(r",(?=[^,=]+=)", given)):
+        column, _, value = word.rpartition("=")
+        if value.strip() == "auto":
+            bins[column.strip()] = "auto"
+            continue
+        try:
+            numbers = [float(part) for part in value.split(",")]
+        except ValueError:
+            numbers = []
+        whole = len(numbers) > 1 or (numbers and numbers[0] == numbers[0] // 1)
+        if not column.strip() or not whole or not all(abs(x) < float("inf") for x in numbers):
+            raise LogError(f"--bins {word}: cannot be understood; {BINS}")
+        bins[column.strip()] = numbers if len(numbers) > 1 else int(numbers[0])
+    if "" not in bins:
+        return bins
+    if len(bins) > 1:
+        raise LogError(
+            "--bins auto is for all columns; with other bins, name the columns it is for: --bins COLUMN=auto"
+        )
+    return "auto"

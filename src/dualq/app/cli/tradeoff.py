@@ -1,0 +1,120 @@
+"""`dualq frontier`: what a limit on a cost costs, from a saved run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dualq.app.cli.logs import Run
+from dualq.app.cli.shared import Json, console, print_json, stages
+from dualq.base import LogError
+
+
+def frontier(
+    run: Run,
+    limit: Annotated[
+        str, typer.Option(metavar="COST", help="The cost to limit: a column of the log.", show_default=False)
+    ],
+    points: Annotated[int, typer.Option(metavar="N", help="How many limits to try.")] = 20,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the curve: .svg, .png, or .csv for the numbers.", show_default=False),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """What a limit on a cost costs: the most that can be earned for every limit, with bounds.
+
+    RUN must have been learned with this cost: `dualq learn ... --cost COLUMN --out RUN`.
+    """
+    if out is not None and out.suffix not in WRITERS:
+        raise LogError(f"--out {out}: must end in {', '.join(WRITERS)}")
+    with stages("Solving for every limit"):
+        from dualq.offline import load
+
+        fit = load(run)
+        curve = fit.frontier(limit, points)
+        if out is not None:
+            WRITERS[out.suffix](fit, curve, out)
+    if as_json:
+        facts = {"cost": curve.name, "sense": curve.sense, "confidence": curve.confidence, "blocks": curve.blocks}
+        facts |= {"recommended": curve.chosen}
+        print_json(facts | {"points": curve.rows(), "files": [str(out)] if out else []})
+        return
+    from dualq.app.report.limit_words import doubtful
+    from dualq.app.report.terminal import plain_table
+    from dualq.app.report.words import guarantee, one_shot, percent
+
+    page = console()
+    page.print(f"What a limit on {curve.name} costs\n", style="bold", markup=False)
+    shown = plain_table()
+    shown.collapse_padding, shown.pad_edge = True, False
+    for name in ("limit", "earns", "bounds", "cost", "bounds"):
+        shown.add_column(name, justify="right")
+    for row in curve.rows():
+        shown.add_row(
+            f"{row['limit']:.3g}",
+            f"{_short(row['value'])} ± {row['error']:.1g}",
+            f"{_short(row['low'])} to {_short(row['high'])}",
+            f"{row['cost']:.3g} ± {row['cost_error']:.1g}",
+            f"{row['cost_low']:.2g} to {row['cost_high']:.2g}",
+        )
+    page.print(shown)
+    own = curve.chosen
+    page.print(
+        f"\nThe new policy is expected to earn {_short(own['value'])} ± {own['error']:.1g} and to cost "
+        f"{own['cost']:.3g} ± {own['cost_error']:.1g}."
+    )
+    each = "decision" if one_shot(fit) else "step"
+    blocks = "all rows together" if curve.blocks == 1 else f"the log in {curve.blocks} parts"
+    page.print(
+        f"\nEach line is the best policy for its limit: what it is expected to earn, and its cost per {each}, with one "
+        f"standard error. The bounds hold for all lines together with {percent(curve.confidence)} confidence, on the "
+        f"conditions that `dualq learn` names; they come from {blocks}. --json and a .csv file have all digits, and "
+        "the price of the limit at each point."
+    )
+    if doubtful(fit):
+        page.print(f"\n{guarantee(fit)[0]}", markup=False)
+    if out is not None:
+        page.print(f"\nWritten: {out}", markup=False, soft_wrap=True)
+
+
+def _short(x: float) -> str:
+    """Three digits, without an exponent below a million: a line of the table has 80 columns."""
+    return f"{x:.0f}" if 1e3 <= abs(x) < 1e6 else f"{x:.3g}"
+
+
+def _svg(fit: Any, curve: Any, path: Path) -> None:
+    from dualq.base import write_whole
+
+    write_whole(path, _drawn(fit, curve).encode())
+
+
+def _png(fit: Any, curve: Any, path: Path) -> None:
+    from dualq.app.report.charts import png
+    from dualq.base import write_whole
+
+    write_whole(path, png(_drawn(fit, curve)))
+
+
+def _csv(fit: Any, curve: Any, path: Path) -> None:
+    import io
+
+    from pyarrow import csv
+
+    from dualq.base import write_whole
+
+    text = io.BytesIO()
+    csv.write_csv(curve.table(), text)
+    write_whole(path, text.getvalue())
+
+
+def _drawn(fit: Any, curve: Any) -> str:
+    """With the proven band where it says something."""
+    asked = {one.name: one.limit.bound for one in fit.asked}
+    informative = fit.certificate is not None and fit.certificate.informative
+    return curve.chart(band=informative, marked=asked.get(curve.name))
+
+
+WRITERS = {".svg": _svg, ".png": _png, ".csv": _csv}

@@ -1,0 +1,299 @@
+"""The report of a fit: one HTML page, in the order in which a person asks.
+
+the verdict, what is guaranteed, and a picture of both; what to do; why; costs and limits; the details
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from dualq._version import __version__
+from dualq.app.report import charts
+from dualq.app.report.limit_words import (
+    bounds_words,
+    cost_table,
+    cost_words,
+    doubtful,
+    guarantees,
+    limit_table,
+    limit_words,
+)
+from dualq.app.report.page import (
+    facts,
+    figure,
+    heading,
+    listed,
+    note,
+    note_below,
+    page,
+    section,
+    table,
+    text,
+    tree,
+    verdict,
+)
+from dualq.app.report.rules import Rules, rules_of
+from dualq.app.report.words import (
+    CHANGES,
+    CHANGES_EXPLAINED,
+    RESTS,
+    START,
+    assumptions,
+    ceilings,
+    change_cells,
+    changed,
+    changes_heading,
+    covered,
+    earned,
+    estimate,
+    more_rows,
+    number,
+    one_shot,
+    percent,
+    read,
+    really_earned,
+    said,
+    tests,
+    warnings,
+    worth_table,
+)
+from dualq.app.report.words import verdict as verdict_words
+
+SHOWN_STATES = 200  # rows of the policy's table; the rest is in policy.csv
+MOST_CELLS = 3000  # of a policy map
+SPARE = ("changed", "worth", "rows")  # columns of the changes that a narrow screen leaves out
+MOST_CURVES = 3  # trade-offs that are drawn
+
+
+MARGINS = {
+    "certified": "certified: guaranteed where the log allows it, else with a margin of standard errors",
+    "none": "none: the limits are kept in the log's own averages, and not guaranteed",
+}
+
+
+def report_html(fit: Any) -> str:
+    """The whole page."""
+    sure = bool(fit.promised and fit.certificate.informative)
+    return page(
+        f"{fit.verdict.capitalize()}: what to do, learned from {fit.settings['source']}",
+        f'<p class="muted">{_source(fit)}</p>',
+        verdict(fit.verdict, verdict_words(fit), guarantees(fit), sure),
+        *(note(words, warn=True) for words in warnings(fit)),
+        _drawn(charts.intervals, _worth(fit), _worth_caption(fit)),
+        section(changes_heading(fit), *_changes(fit), *_policy(fit)),
+        section("Why", *_why(fit)),
+        *([section("Limits", *_limits(fit))] if fit.limits else []),
+        *([section("Costs", text(cost_words(fit)), table(*cost_table(fit), stack=True))] if cost_table(fit)[1] else []),
+        section("Details", *_details(fit)),
+        f'<p class="muted">Written by dualq {__version__}.</p>',
+    )
+
+
+def _source(fit: Any) -> str:
+    from html import escape
+
+    return f"What to do, learned from {escape(str(fit.settings['source']))}: {fit.counts.total:,} decisions"
+
+
+# ---- the picture on top
+
+
+def _drawn(chart: Callable[[charts.Rows, int], str], rows: charts.Rows, caption: str) -> str:
+    """A drawing for wide and one for narrow screens."""
+    wide, narrow = (chart(rows, width) for width in (charts.WIDE, charts.NARROW))
+    return figure(wide, caption, narrow)
+
+
+def _worth(fit: Any) -> charts.Rows:
+    z = float(ndtri(0.5 + fit.confidence / 2.0))
+    sure = percent(fit.confidence)
+    rows = []
+    for name, e in (("the new policy", fit.expected), ("what was done so far", fit.logged)):
+        error = e.standard_error or 0.0
+        rows.append({"name": f"{name}, expected: {estimate(e)}", "value": e.value})
+        rows[-1] |= {"low": e.value - z * error, "high": e.value + z * error}
+    promise = fit.certificate
+    if promise is not None and promise.informative and not fit.withheld:
+        ends = ((promise.lower, promise.policy_upper), promise.behaviour)
+        for place, name, (low, high) in zip((1, 3), ("the new policy", "what was done so far"), ends, strict=True):
+            words = f"{name}, guaranteed ({sure}): {number(low)} to {number(high)}"
+            rows.insert(place, {"name": words, "low": low, "high": high, "sure": True})
+    return rows
+
+
+def _worth_caption(fit: Any) -> str:
+    z = float(ndtri(0.5 + fit.confidence / 2.0))
+    what = f"Rewards added up over time, starting {START[fit.settings['start']]}"
+    if one_shot(fit):
+        what = "The average reward of one decision"
+    words = f"{what}. Dots: expected; thin lines: {z:.3g} standard errors on both sides."
+    if fit.promised and fit.certificate.informative:
+        words += " Thick bars: guaranteed, on the conditions above."
+    return words
+
+
+# ---- what to do
+
+
+def _changes(fit: Any) -> list[str]:
+    rows = fit.changes()
+    if not rows:
+        return [text(changed(fit, 0))]
+    header = [*fit.counts.states.names, *CHANGES]
+    body = [[*row["state"].values(), *change_cells(row)] for row in rows]
+    return [text(changed(fit, len(rows))), table(header, body, spare=SPARE), note_below(CHANGES_EXPLAINED)]
+
+
+def _policy(fit: Any) -> list[str]:
+    if len(fit.counts.states.names) <= 2 and len(fit.counts.states) <= MOST_CELLS:
+        caption = (
+            "The action in each state; where it is random, the most probable one. Hatched: the log has tried it there "
+        )
+        return [heading("The policy"), figure(_map(fit), f"{caption}in fewer than 10 rows.")]
+    columns = fit.policy.columns()
+    if fit.policy.is_deterministic:
+        columns.pop("probability")
+    body = list(zip(*columns.values(), strict=True))
+    words = "What to do in each state" + ("." if fit.policy.is_deterministic else ", and with which probability.")
+    more = f" The first {SHOWN_STATES} of {len(body):,} rows; policy.csv has all." if len(body) > SHOWN_STATES else ""
+    return [
+        heading("The policy in a few rules"),
+        *_rules(fit),
+        heading("The whole policy"),
+        text(words + more),
+        table(list(columns), body[:SHOWN_STATES]),
+    ]
+
+
+def policy_rules(fit: Any) -> Rules:
+    """The policy as a small tree of rules, weighted by how often each state is met."""
+    decided = ~fit.policy.undecided
+    mass = np.where(decided[:, None], fit.time_share[:, None] * fit.policy.matrix, 0.0)
+    return rules_of(fit.counts.states.columns(), mass / mass.sum(), fit.settings["bins"])
+
+
+def _rules(fit: Any) -> list[str]:
+    found = policy_rules(fit)
+    actions = fit.counts.actions
+    if len(found.rules) == 1:
+        words = f"Always {said(actions.named(found.rules[0].action))}."
+        shown = text(words)
+    else:
+        shown = tree(
+            [
+                (rule.conditions, f"{said(actions.named(rule.action))} ({percent(rule.share)} of decisions)")
+                for rule in found.rules
+            ]
+        )
+    words = f"A summary: it gives the new policy's action in {100.0 * found.fidelity:.1f}% of its decisions."
+    return [shown, note_below(words)]
+
+
+def _map(fit: Any) -> str:
+    """States of one or two columns: the new policy beside what was done most often so far."""
+    labels, visits = fit.counts.states.columns(), fit.counts.visits
+    names = sorted(labels, key=lambda name: -len(set(labels[name])))  # the longer column goes down the page
+    usual, chosen = visits.argmax(axis=1), fit.policy.matrix.argmax(axis=1)
+    acted = np.flatnonzero(visits.any(axis=1))
+    actions = [said(fit.counts.actions.named(a)) for a in range(len(fit.counts.actions))]
+    panels = ("new policy", chosen), ("so far, most often", usual)
+
+    def rows(choice: Any, x: str | None) -> list[dict[str, Any]]:
+        return [
+            {
+                "y": labels[names[0]][s],
+                "x": labels[names[1]][s] if x is None else x,
+                "action": actions[int(choice[s])],
+                "rows": int(visits[s, choice[s]]),
+            }
+            for s in acted
+        ]
+
+    if len(names) == 1:  # one column goes down the page, and the two policies stand side by side
+        return charts.policy_map(
+            [("", [row for x, choice in panels for row in rows(choice, x)])], "", names[0], actions
+        )
+    return charts.policy_map([(name, rows(choice, None)) for name, choice in panels], names[1], names[0], actions)
+
+
+# ---- why
+
+
+def _why(fit: Any) -> list[str]:
+    return [
+        table(*worth_table(fit), stack=True),
+        *map(text, [earned(fit), *really_earned(fit), fit.reason]),
+    ]
+
+
+# ---- limits
+
+
+def _limits(fit: Any) -> list[str]:
+    warning = (
+        "" if fit.limits_kept else note("Not every limit is guaranteed; the table says what each rests on.", warn=True)
+    )
+    curves = [kept for kept in fit.limits if kept.low is not None][:MOST_CURVES]
+    parts = [warning, table(*limit_table(fit), stack=True), *map(text, limit_words(fit)), note_below(bounds_words(fit))]
+    return [*parts, *(_curve(fit, kept) for kept in curves)]
+
+
+def _curve(fit: Any, kept: Any) -> str:
+    """The trade-off, with its bounds behind it where they say something."""
+    frontier = fit.frontier(kept.name)
+    band = fit.certificate is not None and fit.certificate.informative and not doubtful(fit)
+    behind = " The pale band: bounds on what is earned." if band else ""
+    caption = (
+        f"What a limit on {kept.name} costs: what the best policy for every limit is expected to earn, with one "
+        "standard error on both sides. The dashed line is the limit you asked for, the diamond is the new policy "
+        f"({kept.name} {kept.estimate:.3g}).{behind}"
+    )
+    wide, narrow = (frontier.chart(band, kept.bound, width) for width in (charts.WIDE, charts.NARROW))
+    return figure(wide, caption, narrow)
+
+
+# ---- details
+
+
+def _details(fit: Any) -> list[str]:
+    bounds = [*ceilings(fit), *more_rows(fit)]
+    rests = assumptions(fit)
+    return [
+        heading("What was read"),
+        facts(read(fit)),
+        heading("What the log covers"),
+        _drawn(charts.bars, _coverage(fit), "Combinations of state and action, by how many rows of the log have them."),
+        facts(covered(fit)),
+        heading("What was tested"),
+        listed(tests(fit)),
+        *([heading("Bounds"), *map(text, bounds)] if bounds else []),
+        *([heading(RESTS), listed(rests)] if rests else []),
+        heading("How it was done"),
+        facts(_how(fit)),
+    ]
+
+
+def _coverage(fit: Any) -> charts.Rows:
+    names = ("never", "1 to 9", "10 to 99", "100 to 999", "1,000 or more")
+    place = np.searchsorted([1, 10, 100, 1000], fit.counts.visits.ravel(), side="right")
+    return [{"name": name, "number": int((place == i).sum())} for i, name in enumerate(names)]
+
+
+def _how(fit: Any) -> list[tuple[str, str]]:
+    settings = fit.settings
+    gap = "" if settings["gap"] is None else f"; duality gap {settings['gap']:.2g}"
+    once = (
+        "0: only the next reward counts" if one_shot(fit) else f"{settings['discount']:g}: what one step later counts"
+    )
+    return [
+        ("discount", once),
+        ("start", START[settings["start"]]),
+        ("pessimism", f"{settings['pessimism']:g} (1 is the default; 0 takes every average at face value)"),
+        ("solved by", fit.solution.method + gap),
+        *([("margin of the limits", MARGINS[settings["margin"]])] if fit.limits else []),
+        ("confidence", percent(fit.confidence)),
+    ]

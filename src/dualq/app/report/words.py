@@ -1,0 +1,488 @@
+"""The words of every page: one vocabulary, for the terminal, the report and the notebook.
+
+    policy                 which action to take in each state
+    the new policy         the one that is recommended (fit.policy)
+    what was done so far   the policy that left the log (fit.behaviour); in tables: so far
+    state, action          what was known when a decision was made, and what was decided
+    decision               one row of the log; "how often" is a share of the policy's decisions
+    earns                  rewards from the start on, added up, later ones counting less; with discount 0, per decision
+    expected               an estimate; ± is one standard error. It may be wrong by chance
+    guaranteed (95%)       a bound with a proof. It stands in one sentence with the conditions that no test can see
+    rows                   decisions in the log: what an estimate rests on
+    the model              what the log says about where actions lead and what they earn
+
+Estimates and guarantees never share a sentence without saying which is which. Where something speaks against a
+guarantee (fit.withheld), the page says "Nothing is guaranteed", why, and what to do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dualq.base import count, p_value
+
+MANY = 0.05  # the part of a log's rows without a next state, above which it is asked whether episodes end there
+HARDLY = 0.005  # of the decisions: fewer that change are next to none
+FEW_ROWS = "too few rows to know what rewards can be"  # how the reason begins that a reward range would remove
+START = {
+    "episodes": "where episodes begin",
+    "log": "in the states of the log, each as often as it occurs there",
+    "uniform": "in any state, all equally likely",
+    "as given": "in the states that you gave",
+}
+
+
+# ---- numbers and names
+
+
+def number(x: float) -> str:
+    """Four digits, as people write them."""
+    return f"{x:,.4g}" if abs(x) < 1e4 else f"{x:,.0f}"
+
+
+def estimate(e: Any) -> str:
+    """A value and its standard error, which has two digits; the value alone where no error can be given."""
+    return number(e.value) if e.standard_error is None else f"{number(e.value)} ± {small(e.standard_error)}"
+
+
+def small(x: float) -> str:
+    """Two digits, for errors."""
+    rounded = float(f"{x:.2g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 100.0 else f"{rounded:g}"
+
+
+def percent(share: float) -> str:
+    """A share of one in percent: a digit more where it is small, and no more than that where it is next to nothing."""
+    if 0.0 < share < 1e-4:
+        return "< 0.01%"
+    return f"{100.0 * share:.0f}%" if share >= 0.0995 or share == 0.0 else f"{100.0 * share:.2g}%"
+
+
+def said(label: Mapping[str, Any]) -> str:
+    """A label without its column where there is but one."""
+    if len(label) == 1:
+        return str(next(iter(label.values())))
+    return named(label)
+
+
+def named(label: Mapping[str, Any]) -> str:
+    """A label with the names of its columns."""
+    return ", ".join(f"{name} {value}" for name, value in label.items())
+
+
+def about(rows: int) -> str:
+    """A number of rows to two digits: `6,100,000`. More would look more certain than it is."""
+    return f"{round(rows, 2 - len(str(rows))):,}"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def sentence(words: str) -> str:
+    """With a capital letter and a full stop."""
+    return words[:1].upper() + words[1:] + ("" if words.endswith((".", "?", "!")) else ".")
+
+
+def one_shot(fit: Any) -> bool:
+    """Whether only the next reward counts: one decision per case, as in an experiment or a bandit."""
+    return fit.settings["discount"] == 0.0
+
+
+def per(fit: Any) -> str:
+    """What follows an amount that is earned: nothing, or `per decision`."""
+    return " per decision" if one_shot(fit) else ""
+
+
+def outwards(low: float, high: float) -> str:
+    """LO,HI: a range that holds another one, with ends as people would name them."""
+    step = 10.0 ** math.floor(math.log10((high - low) or abs(high) or 1.0)) / 2.0
+    return f"{math.floor(low / step + 1e-9) * step:.6g},{math.ceil(high / step - 1e-9) * step:.6g}"
+
+
+# ---- the verdict
+
+
+def verdict(fit: Any) -> str:
+    """The verdict and the numbers it rests on."""
+    word = fit.verdict.capitalize()
+    if fit.contradicted:
+        found = listed([f"that {reason}" for reason in _distinct(fit.withheld[: len(fit.contradicted)])])
+        return f"{word}. The log shows {found}, so the numbers below cannot be trusted."
+    both = f"The new policy is expected to earn {estimate(fit.expected)}{per(fit)}"
+    both += f"; what was done so far earns {estimate(fit.logged)}."
+    return f"{word}{_unless(fit)}. {both}{_but(fit)}"
+
+
+def _unless(fit: Any) -> str:
+    return ", unless you need the limits" if fit.verdict == "do not use" and fit.limits else ""
+
+
+def _but(fit: Any) -> str:
+    """What to add to the two numbers: why they give this verdict."""
+    gain, errors = fit.expected.value - fit.logged.value, (fit.expected.standard_error, fit.logged.standard_error)
+    if None in errors:
+        return f" No error can be given: {no_error(fit)}."
+    difference = f"The difference, {number(gain)} ± {small(math.hypot(*errors))},"
+    if fit.verdict == "do not use":
+        return f" {difference} is a loss{', the price of the limits' if fit.limits else ''}."
+    if fit.verdict == "cannot tell":
+        return f" {difference} is too uncertain to tell which is better."
+    if fit.verdict == "no worse":
+        return " They are the same policy." if fit.as_logged else " At worst you lose next to nothing."
+    return ""
+
+
+def no_error(fit: Any) -> str:
+    """Why an estimate has no standard error."""
+    return fit.withheld[0] if fit.contradicted else "the log has too few rows, or its bins hide too much"
+
+
+def brief(fit: Any) -> str:
+    """The fit in two lines, for those who print it."""
+    first = f"Fit: {fit.verdict}. Expected {estimate(fit.expected)}{per(fit)}, so far {estimate(fit.logged)}."
+    promise = fit.certificate
+    if not fit.promised:
+        return f"{first}\n  Nothing is guaranteed: {listed(_distinct(fit.withheld))}."
+    if not promise.informative:
+        return f"{first}\n  Nothing useful is guaranteed yet: too few rows."
+    sure = percent(fit.confidence)
+    ends = f"{number(promise.lower)} to {number(promise.policy_upper)}"
+    return f"{first}\n  Guaranteed ({sure}), under fit.conditions: {ends}."
+
+
+# ---- what is guaranteed
+
+
+def guarantee(fit: Any, ranges: Sequence[str] = (), limits: Sequence[str] = ()) -> list[str]:
+    """What is guaranteed, in one sentence with its conditions; or that nothing is, why, and what to do about it.
+
+    ranges, limits   conditions and claims about limits, to stand in the same sentence (limit_words.py)
+    """
+    promise = fit.certificate
+    if promise is None:
+        return ["Nothing is guaranteed: no certificate was asked for. Use --certificate proven."]
+    if fit.withheld:
+        reasons = [FEW_ROWS if reason.startswith(FEW_ROWS) else reason for reason in _distinct(fit.withheld)]
+        return [f"Nothing is guaranteed: {listed(reasons)}.", *_remedies(fit)]
+    sure = percent(fit.confidence)
+    if not promise.informative:
+        return [_too_wide(fit, sure)]
+    begin = f"Guaranteed ({sure})" if promise.method == "proven" else f"Likely ({sure}, by the bootstrap: no proof)"
+    most = f" (and at most {number(promise.policy_upper)})" if math.isfinite(promise.policy_upper) else ""
+    clauses = sorted([*fit.conditions, *ranges], key=lambda clause: "lies outside" not in clause)
+    words = (
+        f"{begin}, if {listed(clauses)}: the new policy earns at least {number(promise.lower)}{most}"
+        f"{per(fit)}{''.join(f', and its {held}' for held in limits)}; what was done so far earns at most "
+        f"{number(promise.behaviour[1])}."
+    )
+    if promise.improvement > 0.0:
+        return [f"{words} So the new policy earns at least {number(promise.improvement)} more."]
+    return [f"{words} Whether it earns more is not guaranteed."]
+
+
+def _too_wide(fit: Any, sure: str) -> str:
+    promise = fit.certificate
+    low, high = promise.value_range
+    needed = promise.rows_needed
+    more = f" About {about(needed)} rows like these would be needed." if needed else ""
+    return (
+        f"Nothing useful is guaranteed yet: with {sure} confidence the new policy earns {number(promise.lower)} to "
+        f"{number(promise.policy_upper)}; without any log one would know {number(low)} to {number(high)}."
+        f"{more}"
+    )
+
+
+def _distinct(reasons: Sequence[str]) -> list[str]:
+    """Without those that only say more precisely what another one says: that the system changed, near the end."""
+    return [one for one in reasons if not any(one != other and one.startswith(other) for other in reasons)]
+
+
+def _remedies(fit: Any) -> list[str]:
+    """What the log says against a guarantee in full, and what would help; a change is told once."""
+    against = {
+        what for what in fit.contradicted if what != "recent" or not {"dynamics", "rewards"} & {*fit.contradicted}
+    }
+    words = [sentence(check.words) for check in fit.evidence if check.found and check.what in against]
+    if any(reason.startswith(FEW_ROWS) for reason in fit.withheld):
+        ends = outwards(*fit.counts.reward_range)
+        low, high = ends.split(",")
+        words.append(f"If you know that rewards always lie between, say, {low} and {high}, add --reward-range={ends}.")
+    if any("were set aside, and" in reason for reason in fit.withheld):
+        words.append('If you know that they are like the others, add --assume "set aside".')
+    return words
+
+
+def warnings(fit: Any) -> list[str]:
+    """What else must be read before any number: warnings that are not among the reasons given already."""
+    told = {check.words for check in fit.evidence}
+    return [sentence(words) for words in fit.warnings if not any(words.startswith(w) for w in told)]
+
+
+# ---- what to do
+
+
+def recommended(row: Mapping[str, Any]) -> str:
+    """The action of a row of `changes`, and its probability where it is taken at random."""
+    action, share = said(row["recommended"]), row["probability"]
+    if share > 1.0 - 1e-9:
+        return action
+    return f"{action} (over 99%)" if share >= 0.995 else f"{action} ({percent(share)})"
+
+
+def changed(fit: Any, shown: int) -> str:
+    """How much changes, before the table of changes; all there is to say where the table has no rows."""
+    share = fit.share_changed
+    if not fit.num_changes and share < HARDLY:
+        return "Nothing changes: the new policy decides as was done so far."
+    states = int(fit.counts.visits.any(axis=1).sum())
+    how_much = f"{sentence(percent(share))[:-1]} of decisions change"
+    if not fit.num_changes:
+        return f"{how_much}: a few in many states, less than 1% in each."
+    first = f"{how_much}, in {fit.num_changes:,} of {count(states, 'state')}."
+    if share < HARDLY:
+        first = f"Next to nothing changes. {first}"
+    if not shown:
+        return f"{first} The new policy hardly ever meets these states."
+    which = "" if shown == fit.num_changes else f"The {'one' if shown == 1 else shown} worth most: "
+    explained = (
+        "gain is how much more a decision in this state earns on average, those that stay the same included; worth is "
+        "gain times how often the state comes up"
+    )
+    rows = fit.changes(shown)
+    doubtful = sum(abs(row["gain"]) <= row["gain_error"] for row in rows)
+    losses = sum(row["gain"] < -row["gain_error"] for row in rows)
+    sake = ", for the sake of the limits" if fit.limits else ""
+    return (
+        f"{first} {sentence(which + explained)}"
+        f"{_in_some(doubtful, shown, 'is within its error, so it may be none')}"
+        f"{_in_some(losses, shown, f'is a loss{sake}')}"
+    )
+
+
+def _in_some(states: int, shown: int, words: str) -> str:
+    where = "In all of these" if states == shown else f"In {states} of these {shown}"
+    return "" if not states else f" The gain {words}." if shown == 1 else f" {where} it {words}."
+
+
+def changes_heading(fit: Any) -> str:
+    """Not a call to action where the policy is not to be used, or nobody can tell."""
+    return "What to do" if fit.verdict in ("better", "no worse") else "What the new policy would change"
+
+
+CHANGES = ("do", "so far", "changed", "how often", "gain", "worth", "rows")  # the columns, after those of the state
+
+
+def change_cells(row: Mapping[str, Any]) -> list[str]:
+    """A row of the table of changes, without the state."""
+    return [
+        recommended(row),
+        f"{said(row['logged'])} ({percent(row['logged_share'])})",
+        percent(row["share"]),
+        percent(row["time_share"]),
+        f"{row['gain']:.3g} ± {small(row['gain_error'])}",
+        f"{row['worth']:.2g}",
+        f"{row['recommended_rows']:,}",
+    ]
+
+
+CHANGES_EXPLAINED = (
+    "do: the new policy's action. so far: the most frequent action in the log, and its share. changed: the share of "
+    "decisions in this state that change. how often: the share of all decisions of the new policy, early ones counting "
+    "more. rows: how often the log tried this action in this state."
+)
+
+
+# ---- why
+
+
+def worth_table(fit: Any) -> tuple[list[str], list[list[str]]]:
+    """What each policy is expected to earn, what the log really earned, and what is guaranteed."""
+    promise = fit.certificate
+    header, rows = (
+        ["", "expected"],
+        [["the new policy", estimate(fit.expected)], ["what was done so far", estimate(fit.logged)]],
+    )
+    if fit.returns is not None:
+        rows.append([_returned(fit), estimate(fit.returns)])
+    if promise is not None and promise.informative:
+        sure = percent(fit.confidence)
+        header.append(f"bounds, {sure}, not guaranteed" if fit.withheld else f"guaranteed ({sure}), as said above")
+        ends = ((promise.lower, promise.policy_upper), promise.behaviour)
+        for row, (low, high) in zip(rows, ends, strict=False):
+            row.append(f"{number(low)} to {number(high)}")
+    return header, [[*row, *[""] * (len(header) - len(row))] for row in rows]
+
+
+def _returned(fit: Any) -> str:
+    if fit.settings.get("returns_filled", 0.0) < HARDLY:
+        return "what the log's episodes really earned"
+    return "the log's episodes, continued where they were cut off"
+
+
+USUALLY = "The truth is usually, 19 times in 20, within twice the ±."
+
+
+def earned(fit: Any) -> str:
+    """What the amounts are."""
+    if one_shot(fit):
+        over = "" if fit.settings["start"] == "log" else f", {START[fit.settings['start']]}"
+        return f"All amounts are average rewards of one decision{over}. ± is one standard error. {USUALLY}"
+    discount = fit.settings["discount"]
+    return (
+        f"All amounts are rewards added up over time, starting {START[fit.settings['start']]}; each step later, a "
+        f"reward counts {discount:g} times as much, so about the next {about(round(1.0 / (1.0 - discount)))} steps "
+        f"count (--discount). ± is one standard error. {USUALLY}"
+    )
+
+
+def really_earned(fit: Any) -> list[str]:
+    """What the log really earned, beside what the model says."""
+    check = fit.returns_check
+    if fit.returns is None or check is None:
+        return []
+    if not check.tested:
+        return ["There are too few episodes to compare what they really earned with the model."]
+    if check.found:
+        return [sentence(check.words)]
+    what = "the estimate for what was done so far" if fit.settings["start"] == "episodes" else "the model of the log"
+    return [f"What the log's episodes earned agrees with {what} ({p_value(check.p_value)})."]
+
+
+# ---- details
+
+
+RESTS = "What the bounds rest on: all of this must be true"
+
+
+def ceilings(fit: Any) -> list[str]:
+    """What no policy can earn, and why that is not closer to the floor; nothing where nothing is guaranteed."""
+    promise = fit.certificate
+    if fit.withheld or promise is None or not promise.informative:
+        return []
+    words = [f"No policy at all earns more than {number(promise.upper)}"]
+    rows, ceiling = promise.useful_ceiling or (0, math.inf)
+    if number(ceiling) != number(promise.upper) and ceiling < promise.upper:
+        what = f"combinations of state and action with at least {count(rows, 'row')}"
+        words.append(f"no policy that keeps to {what} earns more than {number(ceiling)}")
+    return [f"On the same conditions: {'; '.join(words).lower()}.", *_apart(promise)]
+
+
+CAUSES = {
+    "thin pairs": "some actions have few rows in their state",
+    "reward noise": "rewards vary by chance",
+    "unsupported pairs": "some actions were never tried in their state",
+    "estimated distance to the best policy": "the new policy is not the best one, as far as we know",
+}
+
+
+def _apart(promise: Any) -> list[str]:
+    parts = [
+        f"{number(part)} because {CAUSES[cause]}"
+        for cause, part in sorted(promise.causes.items(), key=lambda item: -item[1])
+        if part > 0.005 * promise.regret
+    ]
+    apart = f"Could another policy be better? By up to {number(promise.regret)}, as far as the log can exclude it"
+    return [f"{apart}: {listed(parts)}."] if parts else []
+
+
+def more_rows(fit: Any) -> list[str]:
+    """Which rows would raise what is guaranteed."""
+    promise = fit.certificate
+    if fit.withheld or promise is None:  # there is no bound to raise, or more rows of the same kind would not help
+        return []
+    wanted = [f"{about(one.rows)} more of {pair(fit, one)}, by {one.raises:.2g}" for one in promise.wanted(3)]
+    return [f"These rows would raise the new policy's lower bound most: {'; '.join(wanted)}."] if wanted else []
+
+
+def pair(fit: Any, one: Any) -> str:
+    """A state and an action, and the rows they have."""
+    counts = fit.counts
+    state = named(counts.states.named(counts.states.index(one.state)))
+    action = named(counts.actions.named(counts.actions.index(one.action)))
+    return f"{state}, {action} ({count(one.visits, 'row')} so far)"
+
+
+def read(fit: Any) -> list[tuple[str, str]]:
+    """What was read: a fact a line."""
+    counts, settings = fit.counts, fit.settings
+    low, high = counts.reward_range
+    known = "as you said" if counts.range_known else "as seen in the log"
+    facts = [
+        ("rows", f"{counts.total:,} from {settings['source']}"),
+        ("states", f"{len(counts.states):,}: {listed(counts.states.names)}"),
+        ("actions", f"{len(counts.actions):,}: {listed(counts.actions.names)}"),
+        ("rewards", f"{number(low)} to {number(high)}, {known}"),
+    ]
+    for column, edges in settings["bins"].items():
+        facts.append(("bins", f"{column}, cut at {listed([f'{edge:g}' for edge in edges])}"))
+    if settings["set_aside"]:
+        facts.append(("set aside", f"{count(fit.coverage.skipped, 'bad row')}, listed in {settings['set_aside']}"))
+    for part, columns in settings["guessed"].items():
+        facts.append((f"{part.replace('_', ' ')}", f"{listed(columns)}, recognised by name"))
+    return facts
+
+
+def covered(fit: Any) -> list[tuple[str, str]]:
+    """What the log covers and what it does not, and what was tested: a fact a line."""
+    visits, coverage = fit.counts.visits, fit.coverage
+    pairs, seen = visits.size, int((visits > 0).sum())
+    alone = int(((visits > 0).sum(axis=1) == 1).sum())
+    few = f", {coverage.thin:,} of them in fewer than 10 rows" if coverage.thin else ""
+    facts = [("covered", f"{seen:,} of {count(pairs, 'combination')} of state and action{few}")]
+    if alone:
+        facts.append(
+            ("no choice", f"in {count(alone, 'state')} only one action was ever tried; the new policy keeps it")
+        )
+    dropped = coverage.dropped
+    if dropped > MANY * (dropped + coverage.rows) and not one_shot(fit):
+        facts.append(("ends?", "many rows have no next state. If episodes end there, name the column with --terminal"))
+    return [*facts, *(("note", sentence(words)) for words in coverage.notes)]
+
+
+def tests(fit: Any) -> list[str]:
+    """What the log itself says of the assumptions, as far as it was tested."""
+    told = {"returns", "dynamics", "memory"} if one_shot(fit) else {"returns"}  # elsewhere, or of no concern
+    found = [check for check in fit.evidence if check.found or check.what not in told]
+    words = [sentence(check.words) for check in found if check.words not in fit.coverage.notes]
+    if words:
+        words.append("p: how often chance alone would look like this. Below 0.01 it counts as a sign.")
+    return words or ["The rows have no time order, so nobody can test whether the system changed with time."]
+
+
+def assumptions(fit: Any) -> list[str]:
+    """What all bounds rest on; with the bootstrap, first that it is none."""
+    promise = fit.certificate
+    if promise is None:
+        return []
+    return [sentence(words) for words in promise.assumptions[1 if promise.method == "proven" else 0 :]]
+
+
+# ---- single decisions
+
+
+def explained(fit: Any, facts: Mapping[str, Any]) -> tuple[str, list[str], list[list[str]], str]:
+    """What `dualq explain` says of a state: a line, the table's header and rows, and a line below."""
+    rows, share = count(facts["rows"], "row"), percent(facts["time_share"])
+    first = f"{rows} in the log. {share} of the new policy's decisions are made here."
+    names = fit.counts.actions.names
+    body = [
+        [
+            *(str(row[name]) for name in names),
+            f"{row['rows']:,}",
+            percent(row["logged_share"]),
+            "not known" if row["value"] is None else number(row["value"]),
+            "" if row["value"] is None else f"{number(row['low'])} to {number(row['high'])}",
+            percent(row["recommended"]) if row["recommended"] else "",
+        ]
+        for row in facts["actions"]
+    ]
+    sure = percent(fit.confidence)
+    below = f"earns: what this decision is expected to earn, with its {sure} interval"
+    below += (
+        "." if one_shot(fit) else " for this one step; what follows is taken as exactly known. These are estimates."
+    )
+    return first, [*names, "rows", "so far", "earns", f"{sure} interval", "new policy"], body, below

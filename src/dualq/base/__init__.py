@@ -1,0 +1,51 @@
+"""What knows nothing of decision problems: errors, words, labels, files, kernels, rows of transitions.
+
+Anything may use it, and it uses nothing of dualq.
+
+errors       one family of exceptions; a message names the value, where it stands, and what would be right
+wording      numbers and names in sentences
+labels       labels of states and actions <-> indices
+files        arrays on disk: whole or not at all, checked, never unpickled
+kernels      the one decorator of compiled kernels, and random numbers inside them
+transitions  rows as algorithms read them, a chunk at a time
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dualq.base.faces import face
+
+if TYPE_CHECKING:
+    from dualq.base import errors as errors
+    from dualq.base.errors import CheckpointError as CheckpointError
+    from dualq.base.errors import DualqError as DualqError
+    from dualq.base.errors import InfeasibleError as InfeasibleError
+    from dualq.base.errors import LogError as LogError
+    from dualq.base.errors import ModelError as ModelError
+    from dualq.base.files import as_json_array as as_json_array
+    from dualq.base.files import from_json_array as from_json_array
+    from dualq.base.files import load_arrays as load_arrays
+    from dualq.base.files import save_arrays as save_arrays
+    from dualq.base.files import write_whole as write_whole
+    from dualq.base.kernels import advance as advance
+    from dualq.base.kernels import below as below
+    from dualq.base.kernels import bits as bits
+    from dualq.base.kernels import generator_state as generator_state
+    from dualq.base.kernels import kernel as kernel
+    from dualq.base.kernels import uniform as uniform
+    from dualq.base.kernels import unsigned as unsigned
+    from dualq.base.labels import Label as Label
+    from dualq.base.labels import Labels as Labels
+    from dualq.base.labels import as_labels as as_labels
+    from dualq.base.transitions import WALK_STREAM as WALK_STREAM
+    from dualq.base.transitions import Recorded as Recorded
+    from dualq.base.transitions import RecordedState as RecordedState
+    from dualq.base.transitions import Rows as Rows
+    from dualq.base.transitions import Stream as Stream
+    from dualq.base.wording import count as count
+    from dualq.base.wording import few as few
+    from dualq.base.wording import nearest as nearest
+    from dualq.base.wording import p_value as p_value
+
+__getattr__, __dir__, __all__ = face(__name__, __file__)

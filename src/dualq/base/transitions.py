@@ -1,0 +1,87 @@
+"""Rows: transitions as every algorithm reads them, five columns, a chunk at a time; and the stream of those in arrays.
+
+A stream has a State (what a checkpoint holds) and fills a chunk in place; it draws from a generator of its own, so the
+rows do not depend on the algorithm that reads them, nor on the size of the chunks. `streams.py` names every stream.
+
+Rows where an episode has ended (a terminal state was entered) say so: nothing follows, V there is 0. An episode that
+was cut off has not ended: its last state has a value like any other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from dualq.base.errors import LogError
+
+Array = np.ndarray
+
+WALK_STREAM = 0  # which of a seed's generators draws the rows
+
+
+class Rows(NamedTuple):
+    """A chunk of transitions."""
+
+    s: Array
+    a: Array
+    r: Array
+    s_next: Array
+    ended: Array
+
+    @classmethod
+    def empty(cls, size: int) -> Rows:
+        """Room for `size` transitions."""
+        s, a, s_next = (np.empty(size, np.int32) for _ in range(3))
+        return cls(s, a, np.empty(size), s_next, np.zeros(size, bool))
+
+    def first(self, count: int) -> Rows:
+        """A view of the first rows."""
+        return Rows(*(column[:count] for column in self))
+
+
+class Stream(Protocol):
+    """Where rows come from."""
+
+    def init(self, seed: int) -> Any:
+        """The state before the first row: a NamedTuple of arrays."""
+        ...
+
+    def fill(self, state: Any, rows: Rows) -> int:
+        """Fill the chunk, moving the state on in place; the number of rows, less than asked only at the end."""
+        ...
+
+
+class RecordedState(NamedTuple):
+    """The next row to read."""
+
+    k: Array  # (1,)
+
+
+class Recorded:
+    """Transitions held in arrays, in their order; it ends with them."""
+
+    def __init__(self, s: Any, a: Any, r: Any, s_next: Any, ended: Any = None):
+        s = np.asarray(s)
+        ended = np.zeros(s.size, bool) if ended is None else ended
+        kinds = (np.int32, np.int32, float, np.int32, bool)
+        self.rows = Rows(
+            *(np.ascontiguousarray(column, kind) for column, kind in zip((s, a, r, s_next, ended), kinds, strict=True))
+        )
+        if len({column.size for column in self.rows}) != 1:
+            raise LogError(
+                f"the columns have {', '.join(str(c.size) for c in self.rows)} rows; they must have the same number"
+            )
+
+    def init(self, seed: int) -> RecordedState:
+        """Before the first row; a recording has no use for a seed."""
+        return RecordedState(np.zeros(1, np.int64))
+
+    def fill(self, state: RecordedState, rows: Rows) -> int:
+        """Copy the next rows."""
+        begin = int(state.k[0])
+        count = min(rows.s.size, self.rows.s.size - begin)
+        for to, column in zip(rows, self.rows, strict=True):
+            to[:count] = column[begin : begin + count]
+        state.k[0] += count
+        return count

@@ -1,0 +1,160 @@
+"""Trace: the rows of a log one after another, for the checks that must see what came before and after a row.
+
+Rows are sorted by episode, and by time within each. Labels are places; everything is held in arrays, so a long log is
+read in part: whole episodes, drawn by a hash of their name, or the latest rows where there are no episodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dualq.logs.reading.queries import seconds
+from dualq.logs.reading.schema import Bins
+
+Array = np.ndarray
+
+MOST_ROWS = 5_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Rows in order; (rows,) each."""
+
+    s: Array  # places of states and actions; -1 where a bad row has none
+    a: Array
+    r: Array  # nan where a bad row has none
+    s_next: Array  # -1 where nobody knows what followed
+    ended: Array  # the episode ended here
+    cut: Array  # the recording of the episode stopped here
+    bad: Array  # set aside
+    episode: Array  # 0, 1, 2, ... in the order of their names; all 0 where there are none
+    t: Array  # the clock as a number (seconds of a date), or nan where it is text
+    shape: tuple[int, int]  # how many states and actions
+    costs: Mapping[str, Array] = field(default_factory=dict)
+    raw: Mapping[str, Array] = field(default_factory=dict)  # {binned column of the state: its numbers}
+    bins: Mapping[str, Bins] = field(default_factory=dict)  # of the state's columns
+    dates: bool = False  # whether t is the seconds of a date
+    has_episodes: bool = False  # whether a column says which rows belong together
+    restarts: bool = False  # whether time counts the steps of each episode
+    gap: Array | None = None  # rows are missing after this one, by a regular clock; None: no next state is lost by it
+    flagged: bool = False  # whether a column says where episodes ended, and some did
+    whole: bool = True  # whether all rows of the log are here
+    names: Mapping[str, str] = field(default_factory=dict)  # {"time": its column, "episode": ..., "reward": ...}
+
+    def __len__(self) -> int:
+        return self.s.size
+
+    @cached_property
+    def first(self) -> Array:
+        """Whether a row is the first of its episode: of the column's, or after an end."""
+        first = np.ones(len(self), bool)
+        first[1:] = (np.diff(self.episode) != 0) | self.ended[:-1] | self.cut[:-1]
+        return first
+
+    @cached_property
+    def last(self) -> Array:
+        """Whether a row is the last of its episode."""
+        return np.append(self.first[1:], True)
+
+    @property
+    def pair(self) -> Array:
+        """The number of the pair (s, a)."""
+        return self.s.astype(np.int64) * self.shape[1] + self.a
+
+    @property
+    def used(self) -> Array:
+        """Whether a row is counted: not bad, and what followed is known."""
+        return ~self.bad & (self.ended | (self.s_next >= 0))
+
+    @property
+    def outcome(self) -> Array:
+        """The next state; |S| for the end, -1 where nobody knows."""
+        return np.where(self.ended, self.shape[0], self.s_next)
+
+    @cached_property
+    def follows(self) -> Array:
+        """Whether the row before led to this one: the same episode, and its next state is this state."""
+        follows = ~self.first
+        follows[1:] &= (self.s_next[:-1] == self.s[1:]) & (self.s[1:] >= 0) & ~self.bad[:-1]
+        return follows
+
+
+def trace_of_table(log: Any, most: int = MOST_ROWS) -> Trace:
+    """Of a log that lies in an engine, and has an order."""
+    import ibis
+
+    q, rows = log.questions, log.counts().total + log.dropped
+    table = q.followed(raw=True)
+    bad = q.bad(table) if q.skip_bad else ibis.literal(False)
+    table = table.mutate(bad=bad)
+    whole = rows <= most
+    if not whole and q.e:
+        parts = -(-rows // most)
+        table = table.filter(table[q.e[0]].hash() % parts == 0)
+    elif not whole:
+        table = table.order_by(ibis.desc("t")).limit(most)
+    binned = [c for c in q.schema.state if c in q.bins]
+    raw = {c: f"raw{list(q.schema.columns).index(c)}" for c in binned}
+    kept = [*q.s, *q.a, *q.n, *q.numbers, *(x for x in ("ended", "cut", "gap") if x in table.columns)]
+    kept += [*q.e, "bad", "t"]
+    found = table.order_by([*q.e, "t"]).select(*kept, *raw.values(), clock=_clock(table.t)).to_pyarrow()
+    states, actions = log.coders
+    s, s_next = (states.find([found[name].combine_chunks() for name in names]) for names in (q.s, q.n))
+    ended, cut, bad = (_flags(found, name) for name in ("ended", "cut", "bad"))
+    numbers = {name: found[name].to_numpy() for name in q.numbers}
+    kind = q.columns().t.type()
+    return Trace(
+        s=s,
+        a=actions.find([found[name].combine_chunks() for name in q.a]),
+        r=numbers["r"],
+        s_next=s_next,
+        ended=ended,
+        cut=cut,
+        bad=bad,
+        episode=_changes([found[e] for e in q.e], found.num_rows),
+        t=found["clock"].to_numpy().astype(float),
+        shape=(len(states.labels), len(actions.labels)),
+        costs={column: numbers[name] for name, column in zip(q.c, q.schema.costs, strict=True)},
+        raw={column: found[name].to_numpy().astype(float) for column, name in raw.items()},
+        bins={column: q.bins[column] for column in binned},
+        dates=kind.is_temporal(),
+        has_episodes=bool(q.e),
+        restarts=q.restarts(),
+        gap=_flags(found, "gap") if "gap" in found.column_names else None,
+        flagged=bool(ended.any()),
+        whole=whole,
+        names={
+            "time": str(q.schema.time),
+            "episode": " and ".join(q.schema.episode),
+            "reward": q.schema.reward,
+        },
+    )
+
+
+def _clock(t: Any) -> Any:
+    import ibis
+
+    kind = t.type()
+    return seconds(t) if kind.is_numeric() or kind.is_date() or kind.is_timestamp() else ibis.null("float64")
+
+
+def _flags(table: Any, name: str) -> Array:
+    if name not in table.column_names:
+        return np.zeros(table.num_rows, bool)
+    return table[name].fill_null(False).to_numpy(zero_copy_only=False).astype(bool)
+
+
+def _changes(columns: list[Any], rows: int) -> Array:
+    """0 for the first label, 1 for the next, ... of sorted rows."""
+    if not columns or rows == 0:
+        return np.zeros(rows, np.int64)
+    other = np.zeros(rows - 1, bool)
+    for column in columns:
+        codes = column.combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
+        other |= np.diff(codes) != 0
+    return np.concatenate([[0], np.cumsum(other)])

@@ -1,0 +1,224 @@
+"""Column checks: what the columns of a log show to be wrong, said before anything is counted.
+
+    dates      a CSV file with 03/04/2024: where no day is above 12 nobody knows which is the month; a LogError
+    action     a number with so many values that hardly any was taken twice: a LogError with the bins to copy
+    state      numbers with nearly as many states as rows: a LogError with the bins to copy, before the counting
+    labels     "n/a" or "null" as a label, "mid" beside "mid ": a warning each
+
+They look at the first rows only, so they take a moment however long the log is; labels are taken from the counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dualq.base import LogError, count
+from dualq.logs.reading.queries import Questions
+from dualq.logs.reading.schema import Schema
+from dualq.logs.reading.sources import Source, reading
+
+FIRST = 100_000  # rows that are looked at
+MORE = 2_000_000  # rows that are looked at where the first ones are suspicious
+FEW = 20  # different numbers that are always allowed
+MANY = 200  # different whole numbers that are always allowed as actions
+PER_ACTION = 100  # rows for each of them, from which more are allowed
+LEAST = 1_000  # rows, below which states that occur once are warned of and not refused
+CROWDED = 2 / 3  # states per row from which a state is refused
+EXACT = 2.0**53  # up to here every whole number is a float
+MISSING = frozenset(
+    ("", "na", "n/a", "n.a.", "#n/a", "<na>", "nan", "null", "(null)", "nil", "none", "missing", "-", "--", "?")
+)
+PARTS = r"^ *([0-9]{1,2})[/.-]([0-9]{1,2})[/.-]([0-9]{2,4})"  # of a date that does not begin with the year
+NOTHING = "none"  # as an action it means to do nothing
+
+
+def check_columns(opened: Source, q: Questions) -> None:
+    """A LogError where the action is continuous, or nearly every row has a state of its own."""
+    with reading(opened.name):
+        if wrong := crowded_action(opened.name, q) or crowded_state(opened.name, q):
+            raise LogError(wrong)
+
+
+# ---- numbers
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What the first rows say of a column of numbers."""
+
+    rows: int
+    different: int
+    fractions: int  # of the rows, those that are no whole numbers
+
+
+def numbers_in(table: Any, columns: Sequence[str]) -> dict[str, Numbers]:
+    """{column: what its first rows say}, of those columns that hold numbers."""
+    types = table.schema()
+    found = [c for c in columns if types[c].is_numeric() and not types[c].is_boolean()]
+    if not found:
+        return {}
+    first, asked = table.limit(FIRST), {}
+    for i, column in enumerate(found):
+        x = first[column]
+        asked |= {f"rows{i}": x.count(), f"different{i}": x.nunique()}
+        if not types[column].is_integer():
+            asked[f"fractions{i}"] = x.count(where=is_fraction(x))
+    answer = first.aggregate(**asked).to_pyarrow().to_pylist()[0]
+    return {
+        column: Numbers(answer[f"rows{i}"], answer[f"different{i}"], answer.get(f"fractions{i}", 0))
+        for i, column in enumerate(found)
+    }
+
+
+def is_fraction(x: Any) -> Any:
+    """Whether a number is no whole one; those that are not finite, or too large to tell, are none either."""
+    x = x.cast("float64")
+    x = (x.abs() <= EXACT).ifelse(x, 0.5)
+    return x != x.floor()
+
+
+def is_continuous(x: Numbers) -> bool:
+    """Whether a number has too many values for each to be an action."""
+    if x.fractions:
+        return x.different > MANY or (x.different > FEW and 5 * x.different > x.rows)
+    return x.different > MANY and x.different * PER_ACTION > x.rows
+
+
+def crowded_action(name: str, q: Questions) -> str | None:
+    """What to say where an action without bins has too many values."""
+    loose = [column for column in q.schema.action if column not in q.bins]
+    for column, x in numbers_in(q.table, loose).items():
+        if is_continuous(x):
+            often = f"{x.different:,} different numbers in {_rows(x.rows)}"
+            names = "" if x.fractions else "; if they are names and not amounts, write them as text, such as item 17"
+            return f"{name}: the action {column!r} has {often}; cut it into bins: {bins_words({column: 5})}{names}"
+    return None
+
+
+def crowded_state(name: str, q: Questions) -> str | None:
+    """What to say where numbers without bins make nearly as many states as there are rows."""
+    loose = [column for column in q.schema.state if column not in q.bins]
+    wide = [column for column, x in numbers_in(q.table, loose).items() if x.different > FEW]
+    if not wide:
+        return None
+    for most in (FIRST, MORE):
+        table = q.on(q.table.limit(most)).columns()
+        rows, different = (int(asked.count().to_pyarrow().as_py()) for asked in (table, table.select(q.s).distinct()))
+        if rows < LEAST or different <= CROWDED * rows:
+            return None
+        if rows < most:
+            break
+    auto = "" if q.schema.time is None else '; or let dualq find them: --bins auto (bins="auto")'
+    right = f"cut the numbers into bins: {bins_words(dict.fromkeys(wide, 8))}{auto}"
+    return f"{name}: {different:,} different states in {_rows(rows)}, so hardly any is seen twice; {right}"
+
+
+def bins_words(bins: Mapping[str, Any]) -> str:
+    """Bins as options to copy, and as the argument."""
+    options = " ".join(f"--bins {column}={value}" for column, value in bins.items())
+    return f"{options} (bins={{{', '.join(f'{column!r}: {value}' for column, value in bins.items())}}})"
+
+
+def _rows(rows: int) -> str:
+    return f"the first {rows:,} rows" if rows in (FIRST, MORE) else count(rows, "row")
+
+
+# ---- dates
+
+
+def with_clear_dates(opened: Source, schema: Schema) -> Source:
+    """The source, with a remark on dates that begin with the day or the month; a LogError where they are not clear."""
+    types = opened.table.schema()
+    dates = [column for column in schema.columns if types[column].is_temporal() and not types[column].is_time()]
+    if opened.as_text is None or not dates:
+        return opened
+    with reading(opened.name):
+        table: Any = opened.as_text(frozenset(dates)).table
+        for column in dates:
+            text = table[column]
+            first = table.filter(text.notnull()).select(column).limit(1).to_pyarrow()[column].to_pylist()
+            if first and re.match(PARTS, first[0]):  # DuckDB reads all dates of a column alike
+                remark = f"{column}: {_order(opened.name, table, column)}"
+                opened = replace(opened, remarks=(*opened.remarks, remark))
+    return opened
+
+
+def _order(name: str, table: Any, column: str) -> str:
+    """In which order a date's parts stand; a LogError where that is not clear."""
+    text = table[column]
+    parts = [text.re_extract(PARTS, i).nullif("").cast("int64") for i in (1, 2, 3)]
+    asked = {"one": parts[0].max(), "two": parts[1].max(), "year": parts[2].min(), "low": text.min()}
+    asked["shown"] = text.min(where=parts[0] != parts[1])
+    found = table.filter(text.re_search(PARTS)).aggregate(**asked).to_pyarrow().to_pylist()[0]
+    right, shown = "write dates as 2024-02-29", found["shown"] or found["low"]
+    if found["year"] < 100:
+        doubt = "its year has two digits, so its order is not clear"
+        raise LogError(f"{name}: the date {shown!r} in the column {column!r}: {doubt}; {right}")
+    if found["one"] <= 12 and found["two"] <= 12:
+        doubt = "it may be day/month or month/day, since no day is above 12"
+        raise LogError(f"{name}: the date {shown!r} in the column {column!r}: {doubt}; {right}")
+    order = "day, month, year" if found["one"] > 12 else "month, day, year"
+    return f"dates such as {shown} were read as {order}"
+
+
+# ---- labels
+
+
+def label_warnings(log: Any) -> tuple[str, ...]:
+    """What is odd among the labels of a log that was counted."""
+    found: list[str] = []
+    for part, labels in (("state", log.states), ("action", log.actions)):
+        if isinstance(labels.values, range):
+            continue
+        for column, values in labels.columns().items():
+            texts = {value for value in values if isinstance(value, str)}
+            odd = [] if column in log.bins else sorted(odd_labels(texts, part))
+            if odd:
+                found += label_words(column, _rows_of(log, column, odd), part)
+    return tuple(found)
+
+
+def odd_labels(labels: Iterable[str], part: str) -> set[str]:
+    """Those that may mean that a value is missing, and those that differ only in case or in spaces at their ends."""
+    labels = set(labels)
+    alike = {label for group in _alike(labels) for label in group}
+    return alike | {label for label in labels if _means_missing(label, part)}
+
+
+def label_words(column: str, rows: Mapping[str, int], part: str) -> list[str]:
+    """A sentence for each kind of odd label, with the rows that have it."""
+    found = []
+    lost = {label: n for label, n in rows.items() if _means_missing(label, part)}
+    if lost:
+        listed = ", ".join(f"{label!r} in {count(n, 'row')}" for label, n in list(lost.items())[:5])
+        right = "if it means that the value is missing, leave the field empty or remove these rows"
+        found.append(f"{column}: {listed} was read as a label like any other; {right}")
+    for group in _alike(set(rows)):
+        listed = " and ".join(f"{label!r} ({count(rows[label], 'row')})" for label in group)
+        found.append(f"{column}: {listed} were read as different labels; if they mean the same, write them alike")
+    return found
+
+
+def _means_missing(label: str, part: str) -> bool:
+    word = label.strip().lower()
+    return word in MISSING and not (part == "action" and word == NOTHING)
+
+
+def _alike(labels: set[str]) -> list[list[str]]:
+    """The groups of labels that differ only in case or in spaces at their ends."""
+    groups: dict[str, list[str]] = {}
+    for label in sorted(labels):
+        groups.setdefault(label.strip().casefold(), []).append(label)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _rows_of(log: Any, column: str, labels: list[str]) -> dict[str, int]:
+    table = log.opened.table
+    with reading(log.opened.name):
+        kept = table.filter(table[column].isin(labels)).select(label=table[column])
+        answer = kept.group_by("label").agg(n=kept.count()).to_pyarrow().to_pylist()
+        found = {row["label"]: row["n"] for row in answer}
+    return {label: found.get(label, 0) for label in labels}

@@ -1,0 +1,119 @@
+"""How a text file (CSV) is written, read off its beginning, and what DuckDB says of lines that are no rows."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import os
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from dualq.base import LogError
+
+DELIMITERS = ",\t;|"
+
+
+@dataclass(frozen=True)
+class Head:
+    """What the first lines of a text file tell."""
+
+    mark: str  # between fields
+    twice: frozenset[str]  # names that several columns have
+    decimal_comma: bool
+
+
+HEAD = 1 << 16  # bytes
+DECIMAL_COMMA, DECIMAL_POINT = re.compile(r"[-+]?[0-9]*,[0-9]+"), re.compile(r"[-+]?[0-9]*[.][0-9]+")
+
+
+def head_of(file: str, delimiter: str | None, columns: tuple[str, ...] = ()) -> Head:
+    """How a text file is written, read off its beginning; its first line has the names of the columns, or `columns`."""
+    name = os.path.basename(file)
+    with (gzip.open if file.endswith(".gz") else open)(file, "rb") as stream:
+        start: Any = stream.read(HEAD)
+    lines = re.split("\r\n|\n|\r", _text(name, start))
+    lines = lines[:-1][:100] if len(start) == HEAD else lines[:100]  # the last one may be cut
+    if not lines or not lines[0].strip():
+        right = "a row" if columns else "the names of the columns"
+        raise LogError(f"{name}: the first line is empty; it must hold {right}")
+    bare = [re.sub(r'"[^"]*"', "", line) for line in lines]  # marks within quotes are none
+    mark = delimiter or max(DELIMITERS, key=bare[0].count)
+    wide = next((i for i, line in enumerate(bare) if max(map(line.count, mark if delimiter else DELIMITERS)) > 1), 0)
+    if wide and not any(m in bare[0] for m in (mark if delimiter else DELIMITERS)):
+        row = f"line {wide + 1} is {lines[wide][:60]!r}"
+        raise LogError(
+            f"{name}: the first line is {lines[0][:60]!r}, and {row}; the first line must hold the names of the "
+            "columns: delete what stands above them"
+        )
+    if len(mark) == 1 and mark not in '"\r\n':
+        fields = list(csv.reader(lines, delimiter=mark))
+    else:
+        fields = [line.split(mark) for line in lines]
+    if columns and len(fields[0]) != len(columns):
+        shown = f"the first line has {len(fields[0])} fields, {lines[0][:60]!r}"
+        raise LogError(f"{name}: {shown}, and columns has {len(columns)} names; give a name for each field")
+    names = [field.strip().lower() for field in columns or fields[0]]
+    values = [value.strip() for row in fields[0 if columns else 1 :] for value in row]
+    comma = mark != "," and any(map(DECIMAL_COMMA.fullmatch, values)) and not any(map(DECIMAL_POINT.fullmatch, values))
+    return Head(mark, frozenset(name for name in names if name and names.count(name) > 1), comma)
+
+
+def _text(name: str, start: bytes) -> str:
+    """The first bytes of a file as text, if they are."""
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise LogError(f"{name}: the text is UTF-16; save it as UTF-8")
+    try:
+        return codecs.getincrementaldecoder("utf-8-sig")().decode(start)  # the last letter may be cut in two
+    except UnicodeDecodeError as error:
+        line = start[: error.start].count(b"\n") + 1
+        if sum(byte < 9 for byte in start) > len(start) // 100:  # NUL and its like are rare in text
+            raise LogError(f"{name}: this is not a text file; rename it if it is of another kind") from None
+        byte = f"0x{start[error.start]:02x}"
+        raise LogError(f"{name}: line {line} has the byte {byte}, which is not UTF-8; save it as UTF-8") from None
+
+
+def check_gzip(file: str) -> None:
+    """A .gz file ends with the size of what it holds; DuckDB would read a cut one as far as it goes."""
+    if not file.endswith(".gz"):
+        return
+    try:
+        with gzip.open(file, "rb") as stream:
+            while stream.read(1 << 22):
+                pass
+    except (EOFError, gzip.BadGzipFile, OSError) as error:
+        raise LogError(f"{os.path.basename(file)}: the file is cut off in the middle, or damaged ({error})") from None
+
+
+def last_byte(file: str) -> bytes:
+    """Of a file that is not packed; a packed one that is cut off does not come this far."""
+    if file.endswith((".gz", ".zst")):
+        return b"\n"
+    with open(file, "rb") as stream:
+        stream.seek(-1, os.SEEK_END)
+        return stream.read(1)
+
+
+def rejected_lines(con: Any) -> list[tuple[str, int, str, str]]:
+    """(file, line, what is wrong, the line) of all that DuckDB kept aside."""
+    query = (
+        "SELECT s.file_path, e.line, min(e.error_message), min(e.csv_line) FROM reject_errors e "
+        "JOIN reject_scans s USING (scan_id, file_id) GROUP BY 1, 2 ORDER BY 1, 2"
+    )
+    rows = con.con.execute(query).fetchall()
+    return [
+        (os.path.basename(file), int(line), _rejected(message.splitlines()[0]), text)
+        for file, line, message, text in rows
+    ]
+
+
+def _rejected(message: str) -> str:
+    """What DuckDB says of a line that is no row, and what that may come from."""
+    found = re.match(r"Expected Number of Columns: (\d+) Found: (\d+)", message)
+    if found is None:
+        return message
+    needed, there = map(int, found.groups())
+    if there < needed:
+        return f"it has {there} fields and not {needed}; the file may be cut off"
+    return f"it has more than {needed} fields; what holds a delimiter must stand in quotes"

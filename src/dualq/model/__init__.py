@@ -1,0 +1,49 @@
+"""The nouns of a decision problem: MDP, Policy, Limit, Solution, and the mathematics of the saddle point.
+
+A model is checked once, when it is made, and is read-only after that; nothing behind it checks again.
+
+mdp, policy, limits, solution   the nouns
+chains                          the linear systems of one policy
+models                     models and policies on disk
+saddle                          the Lagrangians L_M and L_I, their gradients, the compact sets and their projections
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dualq.base.faces import face
+
+if TYPE_CHECKING:
+    from dualq.model import limits as limits
+    from dualq.model import models as models
+    from dualq.model.chains import SMALL as SMALL
+    from dualq.model.chains import Ordered as Ordered
+    from dualq.model.chains import good_order as good_order
+    from dualq.model.chains import solve_chain as solve_chain
+    from dualq.model.chains import solve_dense as solve_dense
+    from dualq.model.chains import solve_ordered as solve_ordered
+    from dualq.model.limits import ROUNDING as ROUNDING
+    from dualq.model.limits import ActionCap as ActionCap
+    from dualq.model.limits import AnyLimit as AnyLimit
+    from dualq.model.limits import Limit as Limit
+    from dualq.model.limits import Near as Near
+    from dualq.model.limits import Sparse as Sparse
+    from dualq.model.limits import Words as Words
+    from dualq.model.limits import as_limits as as_limits
+    from dualq.model.limits import near as near
+    from dualq.model.limits import parse as parse
+    from dualq.model.mdp import MDP as MDP
+    from dualq.model.mdp import checked_discount as checked_discount
+    from dualq.model.models import read_model as read_model
+    from dualq.model.models import write_policy as write_policy
+    from dualq.model.policy import Policy as Policy
+    from dualq.model.saddle.lagrangian import gradients_M as gradients_M
+    from dualq.model.saddle.lagrangian import lagrangian_I as lagrangian_I
+    from dualq.model.saddle.sets import Sets as Sets
+    from dualq.model.saddle.sets import project_state as project_state
+    from dualq.model.solution import Solution as Solution
+    from dualq.model.solution import checked_distribution as checked_distribution
+    from dualq.model.solution import frequencies as frequencies
+
+__getattr__, __dir__, __all__ = face(__name__, __file__)

@@ -1,0 +1,272 @@
+"""The linear systems of one policy: x = b + alpha P x for a Markov chain P, and the same with P transposed.
+
+With P = P_pi and b = R_pi the solution is the policy's value; with P_pi transposed and b = eta it is its discounted
+occupancy per state (the paper's lambda, summed over actions). I - alpha P is an M-matrix, so elimination without
+pivoting is stable and Gauss-Seidel converges; what differs between models is how fast.
+
+Method    states stand in a good order (reverse Cuthill-McKee here; a caller may know a better one);
+          where that makes the matrix narrow (queues, chains), elimination within the band: O(n) and exact;
+          else BiCGSTAB on the Gauss-Seidel sweep: each product costs one pass over the rows;
+          where that stalls, SciPy's sparse LU;
+          few states: a dense inverse, which takes no longer and has nothing to compile.
+Stops     each answer is refined until the residual b + alpha P x - x is below the tolerance, or at rounding.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+from scipy.sparse.linalg import splu
+
+from dualq.base import kernel, unsigned
+
+Array = np.ndarray
+
+NARROW = 8  # half bandwidth up to which elimination within the band is tried first
+SMALL = 64  # states up to which systems are dense
+REFINEMENTS = 8
+SWEEPS = 400  # Gauss-Seidel sweeps that BiCGSTAB may spend on one correction
+
+
+def solve_chain(P: sp.csr_array, discount: float, b: Array, transpose: bool = False) -> Array:
+    """Solve x = b + alpha P x (with P' if transpose) to rounding."""
+    if transpose:
+        P = sp.csr_array(P.T)
+    if b.size <= SMALL:
+        return solve_dense(P.toarray(), discount, b)
+    return solve_ordered(P, discount, b, good_order(P), np.zeros(b.size))
+
+
+def good_order(P: sp.csr_array) -> Array:
+    """An order of the states in which P is narrow, if there is one; good for chains with about the same transitions."""
+    return reverse_cuthill_mckee(sp.csr_array(P + P.T), symmetric_mode=True)
+
+
+def solve_ordered(
+    P: sp.csr_array, discount: float, b: Array, order: Array, start: Array, tolerance: float = 0.0
+) -> Array:
+    """Solve x = b + alpha P x from a start, states in an order; to rounding, or till x changes by a tolerance only."""
+    P = sp.csr_array(P[order][:, order])
+    indptr = unsigned(P.indptr)
+    system = Ordered(indptr[:-1], indptr[1:], unsigned(P.indices), P.data, discount)
+    x = np.empty(b.size)
+    x[order] = system.solve(b[order], start[order], tolerance)
+    return x
+
+
+def solve_dense(P: Array, discount: float, b: Array) -> Array:
+    """Solve x = b + alpha P x to rounding, P an array."""
+    total = P.sum(axis=1)
+    leak = 1.0 - discount * np.where(np.abs(total - 1.0) < 1e-12, 1.0, total)
+    inverse = np.linalg.inv(np.eye(b.size) - discount * P)
+    x = best = np.zeros(b.size)
+    best_norm = np.inf
+    for _ in range(REFINEMENTS):
+        steps = x - x[:, None]  # from state s to state t x changes by steps[s, t]: less rounding, as in Ordered
+        residual = b - leak * x + discount * (P * steps).sum(axis=1)
+        terms = np.abs(b) + np.abs(leak * x) + discount * (P * np.abs(steps)).sum(axis=1) + 2.0 * np.abs(x)
+        norm, progress = np.abs(residual).max(), np.abs(residual).max() < 0.5 * best_norm
+        if norm < best_norm:
+            best, best_norm = x, norm
+        if norm <= 1.2e-16 * terms.max() or not progress:
+            break
+        x = x + inverse @ residual
+    return best
+
+
+class Ordered:
+    """The matrix I - alpha P of a chain whose states stand in a good order, ready to be solved."""
+
+    def __init__(self, begin: Array, end: Array, indices: Array, probabilities: Array, discount: float):
+        """Row s of P is `indices[begin[s]:end[s]]` (unsigned) with the probabilities beside them."""
+        nonzeros = int((end - begin).sum(dtype=np.int64))
+        # Row t of (I - alpha P) x = b is diagonal[t] (x - C x)[t] = b[t], and also, with less rounding,
+        # leak[t] x[t] - diagonal[t] sum_u C[t, u] (x[u] - x[t]) = b[t].
+        self.diagonal = np.empty(begin.size)
+        self.leak = np.empty(begin.size)  # 1 - alpha (sum of row t): 1 - alpha for a stochastic row
+        self.ptr = np.empty(begin.size + 1, np.uint64)
+        self.idx = np.empty(nonzeros, indices.dtype)
+        self.C = np.empty(nonzeros)
+        rows = self.diagonal, self.leak, self.ptr, self.idx, self.C
+        self.bandwidth = _divide_by_diagonal(begin, end, indices, probabilities, discount, *rows)
+        self._band: Array | None = None
+
+    def solve(self, b: Array, start: Array, tolerance: float = 0.0, reduction: float = 1e-10) -> Array:
+        """Solve x = b + alpha P x from a start, until max |b + alpha P x - x| is at rounding.
+
+        With a positive tolerance it may end earlier: at the tolerance, or when the residual fell by `reduction`.
+        """
+        x, residual = start.copy(), np.empty(b.size)
+        best, best_norm, target = start, np.inf, tolerance
+        for attempt in range(REFINEMENTS):
+            norm, rounding = _residual(self.ptr, self.idx, self.C, self.diagonal, self.leak, b, x, residual)
+            if attempt == 0 and tolerance > 0.0:
+                target = max(tolerance, reduction * norm)
+            progress = norm < 0.5 * best_norm
+            if norm < best_norm:
+                best, best_norm = x, norm
+            if norm <= max(target, rounding) or not progress:
+                break
+            x = x + self._correction(residual / self.diagonal, reduction if tolerance > 0.0 else 1e-8)
+        return best
+
+    def _correction(self, residual: Array, reduction: float) -> Array:
+        if self.bandwidth <= NARROW:
+            if self._band is None:
+                self._band = _factor_band(self.ptr, self.idx, self.C, self.bandwidth)
+            return _solve_band(self._band, residual)
+        x = np.zeros(residual.size)
+        if not _bicgstab(self.ptr, self.idx, self.C, residual, x, reduction, SWEEPS):
+            x = self._direct().solve(residual)
+        return x
+
+    def _direct(self):
+        n, used = self.diagonal.size, int(self.ptr[-1])
+        C = sp.csr_array((self.C[:used], self.idx[:used].astype(np.int64), self.ptr.astype(np.int64)), shape=(n, n))
+        return splu(sp.csc_array(sp.eye_array(n) - C))
+
+
+@kernel
+def _divide_by_diagonal(begin, end, indices, probabilities, alpha, diagonal, leak, ptr, idx, C):
+    """Fill in the parts of I - alpha P; the half bandwidth."""
+    k, bandwidth = np.uint64(0), np.int64(0)
+    for t in range(begin.size):
+        ptr[t] = k
+        d, total = 1.0, 0.0
+        for j in range(begin[t], end[t]):
+            u = indices[j]
+            total += probabilities[j]
+            if u == t:
+                d -= alpha * probabilities[j]
+            else:
+                idx[k] = u
+                C[k] = alpha * probabilities[j]
+                k += np.uint64(1)
+                bandwidth = max(bandwidth, abs(np.int64(u) - t))
+        for j in range(ptr[t], k):
+            C[j] /= d
+        diagonal[t] = d
+        leak[t] = 1.0 - alpha * (1.0 if abs(total - 1.0) < 1e-12 else total)
+    ptr[begin.size] = k
+    return bandwidth
+
+
+@kernel
+def _residual(ptr, idx, C, diagonal, leak, b, x, residual):
+    """residual = b + alpha P x - x; its largest entry, and how much of that may be rounding."""
+    norm, rounding = 0.0, 0.0
+    for t in range(b.size):
+        flow, size = 0.0, 0.0
+        for j in range(ptr[t], ptr[t + 1]):
+            step = x[idx[j]] - x[t]
+            flow += C[j] * step
+            size += C[j] * abs(step)
+        residual[t] = b[t] - leak[t] * x[t] + diagonal[t] * flow
+        norm = max(norm, abs(residual[t]))
+        # the unit of x[t] itself moves the residual by as much as twice that
+        rounding = max(rounding, abs(b[t]) + abs(leak[t] * x[t]) + diagonal[t] * size + 2.0 * abs(x[t]))
+    return norm, 1.2e-16 * rounding
+
+
+@kernel
+def _factor_band(ptr, idx, C, w):
+    """LU factors of I - C, a matrix of half bandwidth w, without pivoting; row t holds columns t-w .. t+w."""
+    n = ptr.size - 1
+    band = np.zeros((n, 2 * w + 1))
+    for t in range(n):
+        band[t, w] = 1.0
+        for j in range(ptr[t], ptr[t + 1]):
+            band[t, np.int64(idx[j]) - t + w] -= C[j]
+    for t in range(n):
+        for i in range(t + 1, min(t + w + 1, n)):
+            if band[i, t - i + w] != 0.0:
+                band[i, t - i + w] /= band[t, w]
+                factor = band[i, t - i + w]
+                for c in range(t + 1, min(t + w + 1, n)):
+                    band[i, c - i + w] -= factor * band[t, c - t + w]
+    return band
+
+
+@kernel
+def _solve_band(band, b):
+    n, w = band.shape[0], band.shape[1] // 2
+    x = b.copy()
+    for t in range(n):
+        for c in range(max(0, t - w), t):
+            x[t] -= band[t, c - t + w] * x[c]
+    for t in range(n - 1, -1, -1):
+        for c in range(t + 1, min(t + w + 1, n)):
+            x[t] -= band[t, c - t + w] * x[c]
+        x[t] /= band[t, w]
+    return x
+
+
+@kernel
+def _sweep(ptr, idx, C, x, out):
+    """out = x - G x, with G one Gauss-Seidel sweep of the homogeneous system."""
+    for t in range(x.size):
+        flow = 0.0
+        for j in range(ptr[t], ptr[t + 1]):
+            u = idx[j]
+            flow += C[j] * (out[u] if u < t else x[u])
+        out[t] = flow
+    for t in range(x.size):
+        out[t] = x[t] - out[t]
+
+
+@kernel
+def _dot(x, y):
+    # Four sums side by side, because BLAS would start threads for this.
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    whole = x.size // 4 * 4
+    for i in range(0, whole, 4):
+        a += x[i] * y[i]
+        b += x[i + 1] * y[i + 1]
+        c += x[i + 2] * y[i + 2]
+        d += x[i + 3] * y[i + 3]
+    for i in range(whole, x.size):
+        a += x[i] * y[i]
+    return (a + b) + (c + d)
+
+
+@kernel
+def _bicgstab(ptr, idx, C, b, x, reduction, max_sweeps):
+    """BiCGSTAB (van der Vorst, 1992) on (I - G) x = g from x = 0; whether the residual fell by `reduction`."""
+    n = b.size
+    r = np.empty(n)  # g, the first sweep from zero
+    for t in range(n):
+        flow = b[t]
+        for j in range(ptr[t], ptr[t + 1]):
+            if idx[j] < t:
+                flow += C[j] * r[idx[j]]
+        r[t] = flow
+    target = reduction * np.abs(r).max()
+    shadow, p, v, q = r.copy(), np.zeros(n), np.zeros(n), np.empty(n)
+    rho, step, omega = 1.0, 1.0, 1.0
+    for _ in range(max_sweeps // 2):
+        rho_before, rho = rho, _dot(shadow, r)
+        if rho == 0.0 or omega == 0.0:
+            return False
+        beta = rho / rho_before * step / omega
+        for i in range(n):
+            p[i] = r[i] + beta * (p[i] - omega * v[i])
+        _sweep(ptr, idx, C, p, v)
+        step = rho / _dot(shadow, v)
+        for i in range(n):
+            r[i] -= step * v[i]
+        _sweep(ptr, idx, C, r, q)
+        size = _dot(q, q)
+        omega = _dot(q, r) / size if size > 0.0 else 0.0
+        norm = 0.0
+        for i in range(n):
+            x[i] += step * p[i] + omega * r[i]
+            r[i] -= omega * q[i]
+            norm = max(norm, abs(r[i]))
+        if not abs(step) + abs(omega) < np.inf:  # a breakdown: max would let its NaN pass
+            return False
+        if norm <= target:
+            return True
+        if not norm < np.inf:
+            return False
+    return False

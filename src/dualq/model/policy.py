@@ -1,0 +1,177 @@
+"""Policies: the probability of each action in each state, their exact values and occupancies.
+
+paper                              here
+theta_s(a), pi_s(a)                policy.matrix[s, a]
+P_theta, R_theta                   policy.chain(mdp)
+V^pi = (I - alpha P_pi)^-1 R_pi    policy.value(mdp)
+lambda^pi, with eta = (I - alpha P_pi')  sum_a lambda_a,  lambda_a(s) = pi_s(a) sum_a' lambda_a'(s)
+                                   policy.occupancy(mdp, weights)
+primal policy: argmax_a Q_a(s)     Policy.greedy(Q)
+dual policy: lambda_a(s) / sum_a' lambda_a'(s)   Policy.from_occupancy(occupancy)
+
+Acting needs neither SciPy nor Numba: they are imported by what computes values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dualq.base import Label, Labels, ModelError, as_labels
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import scipy.sparse as sp
+
+    from dualq.model.mdp import MDP
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """What to do in each state: `matrix[s, a]` is the probability of action a in state s."""
+
+    matrix: Array
+    states: Labels
+    actions: Labels
+    undecided: Array  # (S,) True where the data named no action and the policy is uniform for want of one
+
+    def __init__(self, matrix: Any, states: Any = None, actions: Any = None, undecided: Any = None):
+        matrix = np.array(matrix, dtype=float)
+        if matrix.ndim != 2:
+            raise ModelError(f"a policy has shape {matrix.shape}; it must be (S, A), a row of probabilities per state")
+        bad = ~(np.abs(matrix.sum(axis=1) - 1.0) <= 1e-8) | (matrix < 0).any(axis=1)
+        states = as_labels(states, matrix.shape[0], "state")
+        if bad.any():
+            s = int(bad.argmax())
+            row = matrix[s].tolist()
+            raise ModelError(f"policy in {states.describe(s)} is {row}; it must be probabilities summing to 1")
+        undecided = np.zeros(matrix.shape[0], bool) if undecided is None else np.array(undecided, dtype=bool)
+        for array in (matrix, undecided):
+            array.flags.writeable = False
+        object.__setattr__(self, "matrix", matrix)
+        object.__setattr__(self, "states", states)
+        object.__setattr__(self, "actions", as_labels(actions, matrix.shape[1], "action"))
+        object.__setattr__(self, "undecided", undecided)
+
+    # ---- ways to get one
+
+    @classmethod
+    def deterministic(cls, choice: Array, num_actions: int, states: Any = None, actions: Any = None) -> Policy:
+        """The policy that always takes action choice[s] in state s."""
+        matrix = np.zeros((len(choice), num_actions))
+        matrix[np.arange(len(choice)), choice] = 1.0
+        return cls(matrix, states, actions)
+
+    @classmethod
+    def greedy(cls, Q: Array, states: Any = None, actions: Any = None) -> Policy:
+        """The action with the largest Q in each state; among those that are equal to rounding, the one listed first."""
+        best = Q.max(axis=1, keepdims=True)
+        equal = best - Q <= 4.0 * np.finfo(float).eps * np.abs(best)
+        return cls.deterministic(np.argmax(equal, axis=1), Q.shape[1], states, actions)
+
+    @classmethod
+    def from_occupancy(
+        cls, occupancy: Array, available: Array | None = None, states: Any = None, actions: Any = None
+    ) -> Policy:
+        """Each state's occupancy, normalised; uniform over the available actions, and `undecided`, where it is zero."""
+        occupancy = np.asarray(occupancy, dtype=float)
+        available = np.ones(occupancy.shape, bool) if available is None else available
+        mass = occupancy.sum(axis=1, keepdims=True)
+        undecided = ~(mass[:, 0] > 0.0)
+        uniform = available / available.sum(axis=1, keepdims=True)
+        matrix = np.where(undecided[:, None], uniform, occupancy / np.where(undecided[:, None], 1.0, mass))
+        return cls(matrix, states, actions, undecided)
+
+    @classmethod
+    def uniform(cls, mdp: MDP) -> Policy:
+        """Every available action equally likely."""
+        available = mdp.available
+        return cls(available / available.sum(axis=1, keepdims=True), mdp.states, mdp.actions)
+
+    # ---- what it does, in the user's labels
+
+    def probabilities(self, state: Label | Mapping[str, Any]) -> dict[Label, float]:
+        """{action label: probability} in a state."""
+        row = self.matrix[self.states.index(state)]
+        return {label: float(p) for label, p in zip(self.actions, row, strict=True) if p > 0.0}
+
+    def act(self, state: Label | Mapping[str, Any], seed: Any = None, default: Any = None) -> Label:
+        """The label of an action; drawn where the policy is random; `default`, if given, in a state it does not know.
+
+        A state without one of its columns is a mistake and not an unknown state: it is refused, default or not.
+        """
+        if default is not None and self.states.key(state) not in self.states:
+            return default
+        row = self.matrix[self.states.index(state)]
+        if row.max() == 1.0:
+            return self.actions[int(row.argmax())]
+        return self.actions[int(np.random.default_rng(seed).choice(row.size, p=row / row.sum()))]
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The policy as a table: the columns of the state, of the action, and the probability, where it is positive."""
+        s, a = np.nonzero(self.matrix)
+        return {**self.states.picked(s), **self.actions.picked(a), "probability": self.matrix[s, a].tolist()}
+
+    def table(self) -> pa.Table:
+        """The same as an Arrow table."""
+        import pyarrow as pa
+
+        return pa.table(self.columns())
+
+    @cached_property
+    def is_deterministic(self) -> bool:
+        """Whether every state has one action of probability one."""
+        return bool((self.matrix.max(axis=1) == 1.0).all())
+
+    # ---- what it is worth
+
+    def chain(self, mdp: MDP) -> tuple[sp.csr_array, Array]:
+        """(P_pi, R_pi): the Markov chain and the expected rewards under this policy."""
+        import scipy.sparse as sp
+
+        self.check_fits(mdp)
+        S, A = self.matrix.shape
+        s, a = np.nonzero(self.matrix)
+        choose = sp.csr_array((self.matrix[s, a], (s, s * A + a)), shape=(S, S * A))
+        return sp.csr_array(choose @ mdp.transitions), (self.matrix * mdp.rewards).sum(axis=1)
+
+    def value(self, mdp: MDP) -> Array:
+        """V^pi: the expected discounted reward from each state, by a sparse solve to rounding."""
+        from dualq.model.chains import solve_chain
+
+        P, R = self.chain(mdp)
+        return solve_chain(P, mdp.discount, R)
+
+    def value_error(self, mdp: MDP, V: Array) -> float:
+        """A proven bound on |V - V^pi| in every state: max |R_pi + alpha P_pi V - V| / (1 - alpha), and rounding."""
+        P, R = self.chain(mdp)
+        residual = np.abs(R + mdp.discount * (P @ V) - V).max()
+        longest = np.diff(P.indptr).max() + 4
+        rounding = 0.5 * np.finfo(float).eps * longest * (np.abs(R).max() + 2.0 * np.abs(V).max())
+        return float((residual + rounding) / (1.0 - mdp.discount))
+
+    def occupancy(self, mdp: MDP, weights: Any = None) -> Array:
+        """lambda^pi (S, A): expected discounted visits to each pair when states start with the weights eta >= 0."""
+        from dualq.model.chains import solve_chain
+
+        P, _ = self.chain(mdp)
+        eta = mdp.default_weights() if weights is None else mdp.checked_start(weights)
+        visits = solve_chain(P, mdp.discount, eta, transpose=True)
+        return self.matrix * visits[:, None]
+
+    def check_fits(self, mdp: MDP) -> None:
+        """Refuse a model of another size, or one where an action of this policy does not exist."""
+        if self.matrix.shape != mdp.rewards.shape:
+            sizes = f"{self.matrix.shape} states and actions, the model has {mdp.rewards.shape}"
+            raise ModelError(f"the policy is for {sizes}")
+        outside = (self.matrix > 0.0) & ~mdp.available
+        if outside.any():
+            s, a = (int(i) for i in np.argwhere(outside)[0])
+            action, state = self.actions.describe(a), self.states.describe(s)
+            raise ModelError(f"the policy takes {action} in {state}, where it does not exist")

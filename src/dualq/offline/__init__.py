@@ -1,0 +1,23 @@
+"""The main job: from a log to a policy, with what may be said of it.
+
+learning, learner   learn on one page, and the same in the shape of scikit-learn
+fit, trust          what was learned; what may be promised of it, and under which conditions
+careful             the model that does not believe thin rows: shrinkage, penalties, the winner's curse
+limited             limits kept: estimates of costs, the search inside them, the trade-off
+saved               a fit on disk, and a saved policy asked without what learned it
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dualq.base.faces import face
+
+if TYPE_CHECKING:
+    from dualq.offline.fit import Fit as Fit
+    from dualq.offline.fit import load as load
+    from dualq.offline.learner import PolicyLearner as PolicyLearner
+    from dualq.offline.learning import learn as learn
+    from dualq.offline.saved.opening import decider_of as decider_of
+
+__getattr__, __dir__, __all__ = face(__name__, __file__)

@@ -1,0 +1,446 @@
+"""Fit: what was learned from a log, for people to read, ask and keep.
+
+    fit.policy                     the recommended policy;  fit.reason  one sentence: why this one
+    fit.primal_policy, dual_policy as the solution has them: argmax Q, and the occupancy normalised
+    fit.behaviour                  what the log did: n(s, a) / n(s)
+    fit.expected, fit.logged       estimates of the two policies' value at the start, with standard errors
+    fit.costs                      estimates of what the two policies cost per step, for each cost of the log
+    fit.certificate                floor and ceiling that hold with the asked confidence
+    fit.verdict                    "better", "no worse", "cannot tell" or "do not use", in one word
+    fit.returns                    what the log's own episodes earned on average, where it has episodes
+    fit.contradicted               the assumptions of all that which the log itself speaks against; () is good
+    fit.promised, fit.withheld     may the certificate be relied on, under fit.conditions?  if not, why
+    fit.warnings                   what to know before trusting any of it
+    fit.explain(state)             for one state: every action with its rows, its estimated value, what is recommended
+    fit.limits                     what became of each limit: estimate, bounds, price;  fit.limits_kept  all promised?
+    fit.frontier("stockout")       value against a limit on a cost: the trade-off, as table and chart
+    fit.changes()                  where the policy differs from the log most, by how much time is spent there
+    fit.save("run/")               policy.csv for a colleague, fit.json for a program, solution.npz for `load`
+
+Arrays are (S,) or (S, A) in the log's own states and actions. The solution's model may have one state more, "(end)".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from dualq._version import __version__
+from dualq.base import CheckpointError, Label, as_json_array, save_arrays, write_whole
+from dualq.logs import Counts, Coverage, Finding
+from dualq.model import ActionCap, Limit, Near, Policy, Solution, write_policy
+from dualq.offline.careful.model import Careful, Estimate, pair_errors
+from dualq.offline.careful.pooling import Rows
+from dualq.offline.limited.estimates import Asked, Estimates
+from dualq.offline.limited.search import Kept
+from dualq.offline.limited.trade_off import Frontier, frontier_of
+from dualq.offline.saved.opening import ARRAYS, FORMAT, NUMBERS, POLICY, Decider, open_saved, sha256_of
+from dualq.offline.saved.packing import Packer, unpacked
+from dualq.offline.trust import conditions, doubts, open_bins, verdict, withheld
+from dualq.proof import Certificate, Wanted
+from dualq.solvers import LimitedSolution
+
+Array = np.ndarray
+
+SELDOM = 0.01  # of the decisions in a state: fewer that change are none
+NEVER = 1e-4  # of the time in the state where most is spent: less is practically never
+KEPT = (
+    *(ActionCap, Asked, Careful, Certificate, Finding, Counts, Coverage, Estimate, Kept, Limit, LimitedSolution, Near),
+    *(Solution, Wanted),
+)  # what a saved fit holds
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """What was learned; the top of this file says how to ask it."""
+
+    counts: Counts = field(repr=False)
+    careful: Careful = field(repr=False)
+    solution: Solution
+    policy: Policy = field(repr=False)
+    reason: str
+    start: Array = field(repr=False)  # (S,) where value is measured; sums to one
+    confidence: float
+    certificate: Certificate | None
+    coverage: Coverage = field(repr=False)  # what the log can and cannot tell
+    settings: Mapping[str, Any] = field(repr=False)  # source, columns, discount, pessimism, ...
+    limits: tuple[Kept, ...] = ()  # what became of each limit
+    asked: tuple[Asked, ...] = field(default=(), repr=False)  # the limits as they were asked for
+    limits_wanted: tuple[Wanted, ...] = field(default=(), repr=False)  # pairs whose rows a promise would need most
+    blocks: tuple[Counts, ...] = field(default=(), repr=False)  # the log's, with costs, where there are limits
+    returns: Estimate | None = None  # the mean discounted return of the log's own episodes, where it has some
+    returns_check: Finding | None = field(default=None, repr=False)  # whether the model agrees with it
+
+    @property
+    def limits_kept(self) -> bool:
+        """Whether every limit is promised, with the asked confidence; True where there are none.
+
+        Nothing is promised by a proof whose assumptions are in doubt, as `withheld` says.
+        """
+        return all(kept.kept and not (kept.basis == "proven" and doubts(self)) for kept in self.limits)
+
+    @property
+    def contradicted(self) -> tuple[str, ...]:
+        """The assumptions that the log speaks against: "dynamics" and "rewards" (they changed), "memory", "bins", ...
+
+        Estimates and certificate rest on them: what is here is not promised, whatever the numbers say. Where bins lose
+        information or the dynamics changed, the row before tells of it too: that is no finding of its own.
+        """
+        against = [check for check in self.evidence if check.found and check.what != "behaviour"]
+        names = {check.what for check in against}
+        return tuple(dict.fromkeys(check.what for check in against if check.because(names) is None))
+
+    @property
+    def evidence(self) -> list[Finding]:
+        """What the tests say of the assumptions that estimates and promises rest on."""
+        return [*([self.returns_check] if self.returns_check is not None else []), *self.coverage.evidence]
+
+    @property
+    def promised(self) -> bool:
+        """Whether the certificate may be relied on, as far as the log itself can tell, under `conditions`."""
+        return self.certificate is not None and not self.withheld
+
+    @property
+    def withheld(self) -> tuple[str, ...]:
+        """Why nothing is promised, in a few words each; empty where the certificate may be relied on."""
+        return withheld(self)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What the promise takes for granted and no test can see: clauses that follow "if"."""
+        return conditions(self)
+
+    @property
+    def verdict(self) -> str:
+        """One of "better", "no worse", "cannot tell" and "do not use" (trust.py says when)."""
+        return verdict(self)
+
+    @property
+    def primal_policy(self) -> Policy:
+        """argmax_a Q[s, a] of the solution."""
+        return self._cut(self.solution.primal_policy)
+
+    @property
+    def dual_policy(self) -> Policy:
+        """The solution's occupancy, normalised in each state."""
+        return self._cut(self.solution.dual_policy)
+
+    @property
+    def behaviour(self) -> Policy:
+        """What the log did."""
+        return self._cut(self.careful.behaviour)
+
+    def _cut(self, policy: Policy) -> Policy:
+        """The policy in the log's states alone."""
+        S = len(self.counts.states)
+        return Policy(policy.matrix[:S], self.counts.states, self.counts.actions, policy.undecided[:S])
+
+    @property
+    def as_logged(self) -> bool:
+        """Whether what is recommended is what was logged."""
+        return np.array_equal(self.policy.matrix, self.behaviour.matrix)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader must know before trusting the fit: of the log, and of where the policy goes."""
+        return [*self.coverage.warnings, *open_bins(self)]
+
+    def _in_doubt(self, estimate: Estimate) -> Estimate:
+        """Without its error where the log speaks against what it rests on: an error of the wrong model is none."""
+        return Estimate(estimate.value, None) if self.contradicted else estimate
+
+    @cached_property
+    def expected(self) -> Estimate:
+        """The recommended policy's value at the start: an estimate, not a promise; no error where `contradicted`."""
+        return self._in_doubt(self._expected())
+
+    def _expected(self) -> Estimate:
+        S = len(self.counts.states)
+        if np.array_equal(self.policy.matrix, self.careful.policy.matrix[:S]):
+            return self.careful.expected
+        if self.as_logged:
+            return self.careful.logged
+        if self.limits:
+            return self._estimates.value(self._everywhere)
+        # Another policy than the careful one (Algorithm 1's): in the same model, without the penalty.
+        policy, mdp, start = self._everywhere, self.careful.mdp, self._start_everywhere
+        occupancy = policy.occupancy(mdp, start)
+        paid = float((occupancy * (mdp.rewards + self.careful.penalty))[policy.matrix > 0.0].sum())
+        error = np.where(np.isfinite(self.careful.error), self.careful.error, 0.0)
+        return Estimate(paid, float(np.sqrt((occupancy**2 * error**2).sum())))
+
+    @cached_property
+    def _estimates(self) -> Estimates:
+        return Estimates(self.counts, self.careful, self.start)
+
+    @cached_property
+    def _everywhere(self) -> Policy:
+        """The recommended policy in the states of the model, which may have one more."""
+        matrix = self.careful.policy.matrix.copy()
+        matrix[: len(self.counts.states)] = self.policy.matrix
+        return Policy(matrix, self.careful.mdp.states, self.careful.mdp.actions)
+
+    @property
+    def _start_everywhere(self) -> Array:
+        start = np.zeros(self.careful.mdp.num_states)
+        start[: len(self.counts.states)] = self.start
+        return start
+
+    @property
+    def logged(self) -> Estimate:
+        """The logged behaviour's value at the start; no error where `contradicted`."""
+        return self._in_doubt(self.careful.logged)
+
+    @cached_property
+    def costs(self) -> dict[str, dict[str, Estimate]]:
+        """{cost: {"logged": ..., "recommended": ...}}: what a step costs on average, from the start (costs.py)."""
+        estimates, found = self._estimates, {}
+        for name in self.counts.cost_sums:
+            cost = Asked(Limit(name, estimates.means(name), "<=", 0.0), name)  # the bound is not looked at
+            policies = {"logged": self.careful.behaviour, "recommended": self._everywhere}
+            found[name] = {which: self._in_doubt(estimates.of(cost, policy)) for which, policy in policies.items()}
+        return found
+
+    @cached_property
+    def values(self) -> Array:
+        """(S, A) what each decision is worth, with values after it as estimated: no penalty; nan where never logged.
+
+        Later the best is done; under limits, what the recommended policy does.
+        """
+        Q = self.careful.mdp.q_values(self._later) + self.careful.penalty
+        return np.where(self.counts.visits > 0, Q[: len(self.counts.states)], np.nan)
+
+    @cached_property
+    def errors(self) -> Array:
+        """(S, A) standard errors of `values` for the next step alone; inf where a pair was never logged."""
+        careful, S = self.careful, len(self.counts.states)
+        if not self.limits:
+            return careful.error[:S]
+        return pair_errors(Rows.of(self.counts, careful.mdp.discount), self._later, careful.weight)[:S]
+
+    @cached_property
+    def _later(self) -> Array:
+        """What the states of the model are worth where `values` go on."""
+        return self._everywhere.value(self.careful.mdp) if self.limits else self.careful.V
+
+    @cached_property
+    def time_share(self) -> Array:
+        """(S,) the share of (discounted) time that the recommended policy spends in each state, from the start."""
+        occupancy = self._everywhere.occupancy(self.careful.mdp, self._start_everywhere)
+        occupancy = occupancy.sum(axis=1)[: len(self.counts.states)]
+        return occupancy / occupancy.sum()
+
+    # ---- questions
+
+    def label(self, state: Label | Mapping[str, Any]) -> Label | Mapping[str, Any]:
+        """A state as the log has it: numbers of columns that were cut into bins find their bins, dates may be text."""
+        return self._decider.label(state)
+
+    def act(self, state: Label | Mapping[str, Any], seed: Any = None, default: Any = None) -> Label:
+        """The label of an action in a state, drawn where the policy is random; numbers find their bins."""
+        return self._decider.act(state, seed, default)
+
+    @property
+    def _decider(self) -> Decider:
+        return Decider(self.policy, self.settings["bins"])
+
+    def explain(self, state: Label | Mapping[str, Any]) -> dict[str, Any]:
+        """All that is known of one state: each action with its rows, its value and interval, and what is recommended.
+
+        The intervals are for comparing these actions with each other: of what a decision is worth when every later
+        state is worth what was estimated, each with the asked confidence, approximately. The error of the values of
+        later states is common to all actions and not in them. They are not the certificate.
+        """
+        s = self.counts.states.index(self.label(state))
+        visits, z = self.counts.visits[s], float(ndtri(0.5 + self.confidence / 2.0))
+        actions = []
+        for a in sorted(range(visits.size), key=lambda a: (-self.policy.matrix[s, a], -visits[a])):
+            value, error = float(self.values[s, a]), float(self.errors[s, a])
+            known = visits[a] > 0
+            actions.append(
+                {
+                    **self.counts.actions.named(a),
+                    "rows": int(visits[a]),
+                    "logged_share": float(visits[a] / max(1, visits.sum())),
+                    "value": value if known else None,
+                    "low": value - z * error if known else None,
+                    "high": value + z * error if known else None,
+                    "recommended": float(self.policy.matrix[s, a]),
+                }
+            )
+        return {
+            "state": self.counts.states.named(s),
+            "rows": int(visits.sum()),
+            "time_share": float(self.time_share[s]),
+            "undecided": bool(self.policy.undecided[s]),
+            "intervals": "of one decision, with the values of later states as estimated; not a certificate",
+            "actions": actions,
+        }
+
+    def changes(self, most: int = 10) -> list[dict[str, Any]]:
+        """The states where the policy decides otherwise than the log did, those first where that is worth most.
+
+        share   of the decisions in the state that change;  gain   what the policy earns there with one decision over
+        what the log did there on average, with its standard error;  worth   gain times the share of time
+        Not those that the policy practically never sees; `num_changes` counts them too.
+        """
+        visits = self.counts.visits
+        usual, chosen = visits.argmax(axis=1), self.policy.matrix.argmax(axis=1)
+        apart = self.policy.matrix - self.behaviour.matrix
+        gain = np.where(apart != 0.0, apart * np.nan_to_num(self.values), 0.0).sum(axis=1)
+        error = np.linalg.norm(apart * np.where(np.isfinite(self.errors), self.errors, 0.0), axis=1)
+        worth = self.time_share * gain
+        differ = self._differs & (self.time_share >= NEVER * self.time_share.max())
+        places = [s for s in np.lexsort((-self.time_share, -np.abs(worth))) if differ[s]][:most]
+        return [
+            {
+                "state": self.counts.states.named(s),
+                "time_share": float(self.time_share[s]),
+                "share": float(0.5 * np.abs(apart[s]).sum()),
+                "logged": self.counts.actions.named(usual[s]),
+                "logged_share": float(visits[s, usual[s]] / visits[s].sum()),
+                "recommended": self.counts.actions.named(chosen[s]),
+                "probability": float(self.policy.matrix[s, chosen[s]]),
+                "recommended_rows": int(visits[s, chosen[s]]),
+                "gain": float(gain[s]),
+                "gain_error": float(error[s]),
+                "worth": float(worth[s]),
+            }
+            for s in places
+        ]
+
+    @cached_property
+    def _differs(self) -> Array:
+        """(S,) whether the policy decides otherwise than the log did, in a decision of a hundred at least."""
+        apart = 0.5 * np.abs(self.policy.matrix - self.behaviour.matrix).sum(axis=1)
+        return (apart >= SELDOM) & ~self.policy.undecided
+
+    @property
+    def num_changes(self) -> int:
+        """In how many states the policy decides otherwise than the log did."""
+        return int(self._differs.sum())
+
+    @property
+    def share_changed(self) -> float:
+        """The share of the policy's decisions that the log would have taken otherwise."""
+        apart = 0.5 * np.abs(self.policy.matrix - self.behaviour.matrix).sum(axis=1)
+        return float(self.time_share @ np.where(self.policy.undecided, 0.0, apart))
+
+    def frontier(self, cost: str, points: int = 20) -> Frontier:
+        """The trade-off: the best value for every limit on a cost, with errors and what is proven (frontiers.py)."""
+        blocks = self.blocks or (self.counts,)
+        return frontier_of(self._estimates, self.asked, blocks, self._everywhere, self.confidence, cost, points)
+
+    def summary(self) -> dict[str, Any]:
+        """The settings and the numbers, as plain values: what --json prints and fit.json keeps."""
+        promise = self.certificate
+        return {
+            **self.settings,
+            "rows": self.counts.total,
+            "states": len(self.counts.states),
+            "actions": len(self.counts.actions),
+            "reason": self.reason,
+            "expected": _estimated(self.expected),
+            "logged": _estimated(self.logged),
+            "confidence": self.confidence,
+            "certificate": None if promise is None else _promised(promise),
+            "verdict": self.verdict,
+            "returns": None if self.returns is None else _estimated(self.returns),
+            "promised": self.promised,
+            "withheld": list(self.withheld),
+            "conditions": list(self.conditions),
+            "contradicted": list(self.contradicted),
+            "warnings": self.warnings,
+            "limits": [_written(kept) for kept in self.limits],
+            "limits_kept": self.limits_kept,
+            "limits_wanted": [dataclasses.asdict(pair) for pair in self.limits_wanted],
+            "costs": {
+                name: {which: _estimated(cost) for which, cost in both.items()} for name, both in self.costs.items()
+            },
+            "costs_per_row": {name: float(x.sum() / self.counts.total) for name, x in self.counts.cost_sums.items()},
+            "changes": self.changes(),
+            "num_changes": self.num_changes,
+            "share_changed": self.share_changed,
+            "coverage": self.coverage.summary(),
+        }
+
+    def __repr__(self) -> str:
+        from dualq.app import brief
+
+        return brief(self)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the verdict, the numbers and the changes worth most."""
+        from dualq.app import fragment
+
+        return fragment(self)
+
+    # ---- what leaves the room
+
+    def report(self, path: str | os.PathLike) -> None:
+        """Write the report: one HTML page that needs no network."""
+        from dualq.app import report_html
+
+        write_whole(path, report_html(self).encode())
+
+    def save(self, folder: str | os.PathLike) -> list[str]:
+        """Write policy.csv, solution.npz and, last, fit.json into a folder; their paths. With fit.json it is whole."""
+        folder = Path(folder)
+        if folder.exists() and not folder.is_dir():
+            raise CheckpointError(f"{folder}: is a file; give a folder to write into")
+        packer = Packer()
+        tree = as_json_array({"format": FORMAT, "fit": packer.pack(self)})
+        save_arrays(folder / ARRAYS, {**packer.arrays, "tree": tree})
+        write_policy(folder / POLICY, self.policy)
+        numbers = {
+            "format": FORMAT,
+            "dualq": __version__,
+            **self.summary(),
+            "sha256": {name: sha256_of(folder / name) for name in (ARRAYS, POLICY)},
+        }
+        text = json.dumps(numbers, indent=2, ensure_ascii=False, allow_nan=False, default=str)
+        write_whole(folder / NUMBERS, (text + "\n").encode())
+        return [str(folder / name) for name in (POLICY, NUMBERS, ARRAYS)]
+
+
+def load(folder: str | os.PathLike) -> Fit:
+    """The Fit that `fit.save(folder)` wrote; `CheckpointError` where fit.json or solution.npz is missing or changed."""
+    tree, arrays = open_saved(folder)
+    return unpacked(tree, arrays, {cls.__name__: cls for cls in (*KEPT, Fit)})
+
+
+def _estimated(estimate: Estimate) -> dict[str, float | None]:
+    return {"value": estimate.value, "standard_error": estimate.standard_error}
+
+
+def _written(kept: Kept) -> dict[str, Any]:
+    """A limit's fate, as plain values."""
+    return dataclasses.asdict(kept) | {"standard_error": kept.error}
+
+
+def _promised(promise: Certificate) -> dict[str, Any]:
+    return {
+        "lower": promise.lower,
+        "policy_upper": promise.policy_upper,
+        "upper": promise.upper,
+        "ceilings": dict(promise.ceilings),
+        "upper_supported": promise.upper_supported,
+        "behaviour": list(promise.behaviour),
+        "improvement": promise.improvement,
+        "informative": promise.informative,
+        "confidence": promise.confidence,
+        "method": promise.method,
+        "rows_needed": promise.rows_needed,
+        "causes": dict(promise.causes),
+        "wanted": [dataclasses.asdict(pair) for pair in promise.wanted(10)],
+        "assumptions": list(promise.assumptions),
+    }

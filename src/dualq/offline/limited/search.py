@@ -1,0 +1,560 @@
+"""Limits on a policy that is learned from a log: what must be kept clear of each, so that the true process keeps it.
+
+Problem   the best policy in the careful model (algorithms/pessimism.py) whose costs are under their limits b in the
+          true process, of which only the log is known
+Family    for a shift u, in units of how far a limit's costs are apart, the program with limits (saddle/constrained.py)
+              max d'R~   s.t.   z c_i'd <= z b_i + u span_i
+          u < 0 tightens all limits alike. Two families: `plain`, with the estimated costs c~, and `charged`, with costs
+          that hold each pair's doubt (costs.py), whose tightest member has the lowest ceiling that any policy has.
+Certified the largest u, by bisection, for which the ceilings of the program's own policy, by the certificate, are under
+          b; of the two families the better policy. The search looks at the same log as the ceilings: that is allowed,
+          as they hold for all policies at once (docs/limits.md proves it).
+Shares    delta = 1 - confidence: half for the value's certificate, half for the limits, each limit alike; all of it
+          for the limits where no certificate is asked for.
+Not kept  If no member of a family has its ceilings under the limits, the limits are not promised. Then
+          * the lowest ceiling is recommended, if it is at least half of the way from the worst that the range of the
+            cost allows to the limit; else it is next to no promise at all, and costs dear, and
+          * the largest u is taken for which estimate + q standard errors are under b in the plain family (q the
+            quantile of the normal distribution, each limit its share): estimated to be kept, not proven; and
+          * where there is none such, the lowest estimate that can be had.
+None      without the margin u = 0 in the plain family: on the log's frequencies the cost is at the limit where that
+          binds, and half of the time, or more, the truth is beyond it.
+
+Limits on the chance of actions in each state hold by themselves, whatever the process. A distance from another policy
+is one between occupancies on the careful model; it is kept there, and nothing is promised of the true process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from dualq.base import DualqError, LogError, nearest
+from dualq.logs import Counts
+from dualq.model import (
+    MDP,
+    ROUNDING,
+    ActionCap,
+    AnyLimit,
+    Limit,
+    Near,
+    Policy,
+    Words,
+    as_limits,
+    frequencies,
+    near,
+    parse,
+)
+from dualq.offline.limited.estimates import Asked, Estimates, Proven, cost_interval, proven_of
+from dualq.proof import Wanted
+from dualq.solvers import LimitedSolution, least_shift, solve
+
+Array = np.ndarray
+
+STEPS = 12  # of a bisection
+DUST = 1e-7  # of a span: room that a program is given at the tightest bound that it can meet
+HALF = 0.5  # of the way from the worst possible to the limit: a ceiling that comes less far says too little to act on
+SHARE_OF_VALUE = 0.5  # of delta, for the certificate of the value
+MARGINS = ("certified", "none")
+TOTAL, DISTANCE = "total ", "distance"  # "total stockout": the discounted total; "distance": from the logged policy
+
+Upper = Callable[[Policy], dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What became of a limit, under the recommended policy."""
+
+    name: str
+    text: str  # "stockout <= 0.02"
+    sense: str
+    bound: float
+    estimate: float
+    error: float  # standard error of the estimate
+    low: float | None  # floor and ceiling, proven; None where none can be proven
+    high: float | None
+    price: float  # what one unit of the bound is worth, in reward per step
+    kept: bool  # promised: the ceiling (for >= the floor) is within the bound, or it holds by itself
+    basis: str  # "proven"; "exact": by itself; "model", "frequencies": on the log's model; "estimated"; "missed"
+    solved_for: float  # the bound that the program was given
+    greedy: float  # what argmax Q reaches, as estimated
+    free: float  # what the best policy without limits reaches, as estimated
+    logged: float  # what the logged behaviour reaches, as estimated
+    rows_needed: int | None = None  # about how many rows like these would let it be promised; None where unknown
+
+
+class Limited(NamedTuple):
+    """The policy under limits, and what is known of them."""
+
+    solution: LimitedSolution
+    limits: tuple[Kept, ...]
+    reason: str
+    wanted: tuple[Wanted, ...]  # pairs where more rows would lower the ceilings; none where all is promised
+
+
+# ---- what is asked for
+
+
+def asked_for(limits: Any, estimates: Estimates) -> tuple[Asked, ...]:
+    """Limits as a user gives them, for this log.
+
+    A name is a cost of the log, "total " and a cost for its discounted total, or "distance" for the total variation
+    from the logged behaviour.
+    """
+    counts, careful = estimates.counts, estimates.careful
+    scales = {**dict.fromkeys(counts.cost_sums, 1.0)}
+    scales |= {TOTAL + column: 1.0 / (1.0 - careful.mdp.discount) for column in counts.cost_sums}
+    columns = {name: name.removeprefix(TOTAL) if name not in counts.cost_sums else name for name in scales}
+    given = _read(limits, careful.behaviour, tuple(scales))
+    costs = {name: scales[name] * estimates.means(columns[name]) for name in _names(given) & scales.keys()}
+    found = as_limits(given, costs)
+    words = {word.name for word in given if isinstance(word, Words)}
+    asked = []
+    for name, limit in found.items():
+        if name in words and name in scales:
+            _check_varies(columns[name], counts)
+            asked.append(Asked(limit, columns[name], scales[name]))
+        else:
+            asked.append(Asked(_fitted(limit, careful.mdp, counts._over(careful.mdp.num_states))))
+        asked[-1].limit.check_fits(careful.mdp)
+    return tuple(asked)
+
+
+def _read(limits: Any, behaviour: Policy, costs: tuple[str, ...]) -> list[Any]:
+    """One list of limits and words, where words name a cost of the log."""
+    if isinstance(limits, Mapping):
+        limits = [
+            value if isinstance(value, Limit | ActionCap | Near)
+            else parse(f"{name}{value}") if isinstance(value, str) else parse(f"{name}<={value}")
+            for name, value in limits.items()
+        ]  # fmt: skip
+    elif isinstance(limits, str | Limit | ActionCap | Near):
+        limits = [limits]
+    read = []
+    for limit in limits:
+        words = parse(limit) if isinstance(limit, str) else limit
+        if isinstance(words, Words) and words.name not in costs:
+            if words.name == DISTANCE and words.sense == "<=":
+                words = near(behaviour, words.bound, DISTANCE)
+            else:
+                raise LogError(_unknown(words.name, costs))
+        read.append(words)
+    return read
+
+
+def _unknown(name: str, costs: tuple[str, ...]) -> str:
+    if not costs:
+        return f"a limit on {name!r}, but the log has no costs; name its columns: costs=[{name!r}], or --cost {name}"
+    close = nearest(name, costs)
+    there = (
+        f"did you mean {close!r}?"
+        if close is not None
+        else f"its costs: {', '.join(c for c in costs if TOTAL not in c)}"
+    )
+    return f"the log has no cost {name!r}; {there}"
+
+
+def _names(given: list[Any]) -> set[str]:
+    return {words.name for words in given if isinstance(words, Words)}
+
+
+def _fitted(limit: AnyLimit, mdp: MDP, over: Array) -> AnyLimit:
+    """A limit on the log's states, on the model's, which may have "(end)" as one more; after the end nothing is paid.
+
+    A cost per transition was averaged over the log's own frequencies and is known no better than these: refused.
+    """
+    short = (mdp.num_states - 1, mdp.num_actions)
+    if isinstance(limit, ActionCap):
+        pairs = np.vstack([limit.pairs, np.zeros((1, short[1]), bool)]) if limit.pairs.shape == short else limit.pairs
+        limit = ActionCap(limit.name, pairs, limit.bound)
+        limit.check_fits(mdp)
+        return ActionCap(limit.name, pairs & ~over[:, None], limit.bound)
+    if not isinstance(limit, Limit):
+        return limit
+    if limit.averaged:
+        raise LogError(
+            f"the limit {limit.name!r} has a cost per transition; give the log that cost as a column, costs=[...]"
+        )
+    cost = np.vstack([limit.cost, np.zeros((1, short[1]))]) if limit.cost.shape == short else limit.cost
+    limit = Limit(limit.name, cost, limit.sense, limit.bound)
+    limit.check_fits(mdp)
+    cost = np.where(over[:, None], 0.0, limit.on(mdp))
+    if cost.any() < limit.on(mdp).any():
+        raise LogError(f"the limit {limit.name!r} is on ends of episodes alone, and after the end nothing is counted")
+    return Limit(limit.name, cost, limit.sense, limit.bound)
+
+
+def _check_varies(column: str, counts: Counts) -> None:
+    """A LogError where a cost is the same in every row and nobody said what else it can be."""
+    low, high = counts.cost_ranges[column]
+    if low == high and column not in counts.cost_ranges_known:
+        raise LogError(
+            f"the cost {column!r} is {low:g} in every row, which tells nothing of a limit on it; say what it can be: "
+            f"cost_ranges={{{column!r}: (low, high)}}"
+        )
+
+
+# ---- families of programs
+
+
+class Family:
+    """The program with all bounds shifted alike; costs may be others than those that are bounded in the end."""
+
+    def __init__(
+        self,
+        mdp: MDP,
+        nu: Array,
+        limits: Mapping[str, AnyLimit],
+        distribution: Array,
+        moving: Sequence[str] | None = None,
+    ):
+        """moving: the limits that are shifted; all on averages, if not given."""
+        self.mdp, self.nu, self.limits, self.distribution = mdp, nu, dict(limits), distribution
+        averages = {name: limit for name, limit in limits.items() if isinstance(limit, Limit)}
+        self.averages = {name: averages[name] for name in (averages if moving is None else moving)}
+
+    def bound(self, limit: Limit, u: float) -> float:
+        """The bound, shifted by u spans."""
+        return limit.bound + limit.sign * u * limit.span(self.mdp)
+
+    def at(self, u: float) -> LimitedSolution | None:
+        """The best policy with the bounds shifted by u spans; None where no policy can keep them."""
+        moved = {name: limit.loosened(self.bound(limit, u)) for name, limit in self.averages.items()}
+        shifted = self.limits | moved
+        try:
+            solution = solve(self.mdp, self.nu, limits=shifted, distribution=self.distribution)
+        except DualqError:  # it has no policy, or lies on the edge of having none: a search goes elsewhere
+            return None
+        assert isinstance(solution, LimitedSolution)
+        return solution
+
+    @cached_property
+    def tightest(self) -> tuple[float, LimitedSolution]:
+        """The smallest u that can be kept, and its policy."""
+        if len(self.limits) == 1:
+            (limit,) = self.averages.values()
+            low = self._excess(limit, self._least(limit))
+        else:
+            low = least_shift(self.mdp, self.limits, self.averages, self.nu)
+        for dust in (DUST, 10.0 * DUST, 1000.0 * DUST):
+            solution = self.at(low + dust)
+            if solution is not None:
+                return low + dust, solution
+        raise DualqError(
+            "the program at the tightest limits that can be kept was not solved; loosen the limits a little"
+        )
+
+    @cached_property
+    def exists(self) -> bool:
+        """Whether the tightest program has an answer: with costs that are equal but for rounding it may have none."""
+        try:
+            return self.tightest is not None
+        except DualqError:
+            return False
+
+    def _least(self, limit: Limit) -> float:
+        """The best that a limit can reach alone."""
+        mdp = self.mdp
+        alone = MDP(mdp.transitions, -limit.sign * limit.on(mdp), mdp.discount, available=mdp.available)
+        return -limit.sign * (1.0 - mdp.discount) * float(self.nu @ solve(alone).V)
+
+    def _excess(self, limit: Limit, value: float) -> float:
+        """How far a value is beyond the bound, in spans."""
+        return limit.sign * (value - limit.bound) / limit.span(self.mdp)
+
+    def loosest(self, free: Policy) -> float:
+        """A shift at which no limit stands in the way of a policy."""
+        d = (1.0 - self.mdp.discount) * free.occupancy(self.mdp, self.nu)
+        return max(self._excess(limit, limit.value(self.mdp, d, self.nu)) for limit in self.averages.values())
+
+    def largest(self, free: Policy, kept: Callable[[Policy], bool]) -> LimitedSolution | None:
+        """The program of the largest shift whose policy is found to keep the limits; None where the tightest is not."""
+        low, best = self.tightest
+        if not kept(best.dual_policy):
+            return None
+        high = max(self.loosest(free) + DUST, 0.0, low)  # with dust, as the price is anything at the very edge
+        for u in (high, 0.0):
+            solution = self.at(u)
+            if solution is not None and kept(solution.dual_policy):
+                low, best = u, solution
+                break
+        if low == high:
+            return best
+        for _ in range(STEPS):
+            middle = 0.5 * (low + high)
+            solution = self.at(middle)
+            if solution is not None and kept(solution.dual_policy):
+                low, best = middle, solution
+            else:
+                high = middle
+        return best
+
+
+def moved_family(
+    estimates: Estimates,
+    asked: Sequence[Asked],
+    policy: Policy,
+    distribution: Array,
+    moving: Sequence[str] | None = None,
+) -> Family:
+    """The family whose costs are as estimated, exactly so for a policy."""
+    limits = {one.name: one.limit for one in asked}
+    for name, limit in limits.items():
+        if isinstance(limit, Limit):
+            limits[name] = estimates.moved(limit, policy)
+    return Family(estimates.careful.mdp, estimates.nu, limits, distribution, moving)
+
+
+def pair_frequencies(estimates: Estimates) -> Array:
+    """M (S, A): how often the log has each pair of the model."""
+    visits = np.zeros(estimates.careful.mdp.rewards.shape)
+    visits[: len(estimates.counts.states)] = estimates.counts.visits
+    return frequencies(visits, estimates.counts.total)
+
+
+# ---- the search
+
+
+class Search:
+    """All that is known of the limits of one log: estimates, proven bounds, and the families."""
+
+    def __init__(
+        self,
+        estimates: Estimates,
+        asked: Sequence[Asked],
+        blocks: Sequence[Counts],
+        delta: float,
+    ):
+        self.estimates, self.asked, self.blocks = estimates, tuple(asked), list(blocks)
+        self.mdp, self.nu = estimates.careful.mdp, estimates.nu
+        self.bounded = [one for one in asked if one.bounded]
+        self.delta = delta / max(1, len(self.bounded))
+        self.distribution = pair_frequencies(estimates)
+        self.S = len(estimates.counts.states)
+
+    @cached_property
+    def proven(self) -> dict[str, Proven]:
+        """The bounds of every limit that can be bounded."""
+        discount, start = self.mdp.discount, self.estimates.start
+        return {one.name: proven_of(one, self.blocks, discount, start, self.delta) for one in self.bounded}
+
+    @cached_property
+    def plain(self) -> Family:
+        """With the costs as estimated, moved so that a policy near the limits costs what it is estimated to cost."""
+        first = self._moved(self.estimates.careful.policy)
+        at_limit = first.at(0.0)
+        return self._moved((first.tightest[1] if at_limit is None else at_limit).dual_policy)
+
+    def _moved(self, policy: Policy) -> Family:
+        return moved_family(self.estimates, self.asked, policy, self.distribution)
+
+    @cached_property
+    def charged(self) -> Family:
+        """With costs that hold every pair's doubt."""
+        limits = {one.name: one.limit for one in self.asked}
+        for one in self.bounded:
+            limit = limits[one.name]
+            cost = -limit.sign * one.scale * self.proven[one.name].charged(self.mdp)
+            paid = cost[self.mdp.available]
+            if np.ptp(paid) <= ROUNDING * np.abs(paid).max():  # nothing can be told of any pair: all are alike
+                cost = np.full(cost.shape, paid[0])
+            limits[one.name] = Limit(limit.name, cost, limit.sense, limit.bound)
+        return Family(self.mdp, self.nu, limits, self.distribution)
+
+    # ---- what a policy reaches
+
+    def interval(self, one: Asked, policy: Policy) -> tuple[float, float]:
+        """Floor and ceiling of a limit's cost, proven."""
+        return cost_interval(one, *self.proven[one.name].of(policy.matrix[: self.S]))
+
+    def promised(self, policy: Policy) -> bool:
+        """Whether the proven end of every cost is within its limit."""
+        return all(
+            one.limit.sign * self.end(one, policy) <= one.limit.sign * one.limit.bound + 1e-12 for one in self.bounded
+        )
+
+    def end(self, one: Asked, policy: Policy) -> float:
+        """The proven end that the limit reckons with: the ceiling for <=, the floor for >=."""
+        return -one.limit.sign * one.scale * self.proven[one.name].floor(policy.matrix[: self.S])
+
+    def estimated(self, policy: Policy) -> bool:
+        """Whether every estimate is within its limit by its quantile of standard errors."""
+        return self.within(policy, float(ndtri(1.0 - self.delta)))
+
+    def within(self, policy: Policy, errors: float) -> bool:
+        """Whether every estimate is within its limit by so many standard errors."""
+        for one in self.bounded:
+            found, limit = self.estimates.of(one, policy), one.limit
+            if limit.sign * (found.value - limit.bound) + errors * found.error_or_nan > 1e-9 * one.span:
+                return False
+        return True
+
+    def claimed(self, policy: Policy, asked: Sequence[Asked] = ()) -> bool:
+        """Whether costs, all if none are named, are within their limits on the log's own frequencies."""
+        return all(
+            one.limit.sign * (self.estimates.claimed(one, policy).value - one.limit.bound) <= 1e-9 * one.span
+            for one in asked or self.bounded
+        )
+
+    def says_something(self, policy: Policy) -> bool:
+        """Whether every proven end comes at least half of the way from the worst possible to the limit."""
+        for one in self.bounded:
+            limit, proven = one.limit, self.proven[one.name]
+            worst = -limit.sign * one.scale * (1.0 - self.mdp.discount) * proven.low
+            if limit.sign * (worst - self.end(one, policy)) < HALF * limit.sign * (worst - limit.bound):
+                return False
+        return True
+
+    # ---- the policy
+
+    def certified(self) -> tuple[LimitedSolution, str]:
+        """The best policy that is promised to keep the limits; else the next best thing, and its name."""
+        if not self.bounded:
+            return self.unmargined()
+        free = self.estimates.careful.policy
+        families = [family for family in (self.charged, self.plain) if family.exists]
+        found = [family.largest(free, self.promised) for family in families]
+        promised = [solution for solution in found if solution is not None]
+        if promised:
+            return max(promised, key=lambda solution: solution.objective), "proven"
+        if self.charged.exists and self.says_something(self.charged.tightest[1].dual_policy):
+            return self.charged.tightest[1], "lowest ceiling"
+        solution = self.plain.largest(free, self.estimated)
+        if solution is not None:
+            return solution, "estimated"
+        return self.plain.tightest[1], "lowest estimate"
+
+    def unmargined(self) -> tuple[LimitedSolution, str]:
+        """The limits as they are, with the costs as the log has them."""
+        if not self.bounded:
+            return self._alone(), "none"
+        solution = self.plain.largest(self.estimates.careful.policy, self.claimed)
+        return (self.plain.tightest[1], "lowest estimate") if solution is None else (solution, "none")
+
+    def _alone(self) -> LimitedSolution:
+        """Limits that no estimate enters, as they are."""
+        limits = {one.name: one.limit for one in self.asked}
+        solution = solve(self.mdp, self.nu, limits=limits, distribution=self.distribution)
+        assert isinstance(solution, LimitedSolution)
+        return solution
+
+    def kept(self, solution: LimitedSolution, more: bool) -> tuple[Kept, ...]:
+        """What became of every limit; `more`: whether to ask how many rows would let it be promised."""
+        return tuple(self._kept(one, solution, more) for one in self.asked)
+
+    def _kept(self, one: Asked, solution: LimitedSolution, more: bool) -> Kept:
+        limit, policy, estimates = one.limit, solution.dual_policy, self.estimates
+        found = estimates.of(one, policy)
+        low = high = needed = None
+        reached = limit.sign * (found.value - limit.bound) <= 1e-6 * max(1.0, abs(limit.bound))
+        if one.bounded:
+            low, high = self.interval(one, policy)
+            kept = limit.sign * self.end(one, policy) <= limit.sign * limit.bound + 1e-12
+            basis = "proven" if kept else "estimated" if reached else "missed"
+            if not kept and not more and self.claimed(policy, [one]):
+                basis = "frequencies"
+            if not kept and more:
+                proven = self.proven[one.name]
+                needed = proven.rows_needed(-limit.sign * limit.bound / one.scale)
+        elif isinstance(limit, ActionCap):
+            chance = (policy.matrix * limit.pairs).sum(axis=1)  # in every state, visited by the model or not
+            kept = bool(chance.max() <= limit.bound + 1e-6)
+            basis = "exact" if kept else "model" if reached else "missed"
+        else:
+            kept, basis = False, "model" if reached else "missed"
+        return Kept(
+            name=one.name,
+            text=str(limit),
+            sense=limit.sense,
+            bound=limit.bound,
+            estimate=found.value,
+            error=found.error_or_nan,
+            low=low,
+            high=high,
+            price=solution.prices[one.name],
+            kept=kept,
+            basis=basis,
+            solved_for=solution.limits[one.name].bound,
+            greedy=estimates.of(one, solution.primal_policy).value,
+            free=estimates.of(one, estimates.careful.policy).value,
+            logged=estimates.of(one, estimates.careful.behaviour).value,
+            rows_needed=needed,
+        )
+
+    def wanted(self, solution: LimitedSolution, limits: Sequence[Kept], most: int = 10) -> tuple[Wanted, ...]:
+        """The pairs where more rows would lower the ceiling of the limit that is furthest from its promise."""
+        missing = [one for one, kept in zip(self.asked, limits, strict=True) if one.bounded and not kept.kept]
+        if not missing:
+            return ()
+        policy = solution.dual_policy
+        worst = max(missing, key=lambda one: one.limit.sign * (self.end(one, policy) - one.limit.bound) / one.span)
+        occupancy = policy.occupancy(self.mdp, self.nu)[: self.S]
+        found = self.proven[worst.name].wanted(policy.matrix[: self.S], occupancy, most)
+        return tuple(replace(pair, raises=worst.scale * pair.raises) for pair in found)
+
+
+def keep(estimates: Estimates, asked: Sequence[Asked], blocks: Sequence[Counts], delta: float, margin: str) -> Limited:
+    """The policy under limits; InfeasibleError where not even the plug-in model has one that keeps them."""
+    if margin not in MARGINS:
+        raise LogError(f"margin is {margin!r}; it must be one of {', '.join(MARGINS)}")
+    _check_plug_in(estimates, asked)
+    search = Search(estimates, asked, blocks, delta)
+    solution, how = search.certified() if margin == "certified" else search.unmargined()
+    limits = search.kept(solution, more=margin == "certified")
+    return Limited(solution, limits, _reason(solution, limits, how, estimates), search.wanted(solution, limits))
+
+
+def program_gap(solution: LimitedSolution) -> float | None:
+    """What the program's own dual leaves open, in the units of the value; None with limits that are no averages."""
+    limits = solution.limits.values()
+    if not all(isinstance(limit, Limit) for limit in limits):
+        return None
+    paid = sum(solution.prices[limit.name] * limit.sign * limit.bound for limit in limits) / (
+        1.0 - solution.mdp.discount
+    )
+    eta = solution.weights
+    return abs(float(eta @ solution.V) + float(eta.sum()) * paid - solution.objective)
+
+
+def _check_plug_in(estimates: Estimates, asked: Sequence[Asked]) -> None:
+    """Raise what explains limits that no policy keeps, on the frequencies of the log as they are."""
+    solve(estimates.plug_in, estimates.nu, limits=[one.limit for one in asked])
+
+
+HOW = {
+    "proven": "It is the best policy found whose bounds on the limited costs stay within the limits.",
+    "lowest ceiling": "No policy was found whose bounds stay within the limits, so they are not guaranteed: this "
+    "policy has the lowest bounds.",
+    "estimated": "This log can prove next to nothing about these costs, so the limits are not guaranteed: the policy "
+    "is the best one that is expected to keep them, with a margin of standard errors.",
+    "lowest estimate": "No policy was found that is expected to keep the limits with a margin of standard errors, so "
+    "they are not guaranteed: this policy comes closest.",
+    "model": "The limits are kept in the model of the log; they are not guaranteed.",
+    "none": "The limits are kept in the log's own averages, with no margin, so they are not guaranteed: the truth may "
+    "well be beyond them.",
+    "none, but proven": "No margin was asked for, but the bounds stay within the limits anyway.",
+    "by themselves": "These limits need no estimate.",
+}
+
+
+def _reason(solution: LimitedSolution, limits: Sequence[Kept], how: str, estimates: Estimates) -> str:
+    S = len(estimates.counts.states)
+    acted = estimates.counts.visits.any(axis=1)
+    mixed = solution.dual_policy.matrix[:S].max(axis=1) < 1.0 - 1e-9
+    mixed &= acted & (solution.occupancy[:S].sum(axis=1) > 0.0)
+    count = int(mixed.sum())
+    random = f"chooses at random in {count:,} of {int(acted.sum()):,} states" if count else "never chooses at random"
+    if all(kept.basis in ("exact", "model") for kept in limits):
+        how = "by themselves" if all(kept.kept for kept in limits) else "model"
+    elif how == "none" and all(kept.kept for kept in limits):
+        how = "none, but proven"
+    texts = " and ".join(kept.text for kept in limits)
+    return (
+        f"The new policy is chosen for {texts}, and earns the most it can on top. Rarely tried actions are judged "
+        f"cautiously. It {random}. {HOW[how]}"
+    )

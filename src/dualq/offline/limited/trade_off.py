@@ -1,0 +1,124 @@
+"""The trade-off between value and one cost: the best policy for each limit on the cost, from the least that can be
+reached to where the limit stands in nobody's way.
+
+Points    limits at equal distances; each is a program on the careful model (saddle/constrained.py). Other limits of the
+          fit are kept as they were given, on their estimates. Costs are moved (costs.py): exact at the fit's policy.
+Columns   limit               the bound on the cost
+          value, error        what the policy is expected to earn from the start, and the standard error
+          low, high           of that value, proven
+          cost, cost_error    what it is estimated to cost;  cost_low, cost_high  proven
+          careful             the program's optimum, less the penalties: concave in the limit, and monotone
+          price               what one unit of the limit is worth there, in reward per step
+Chosen    the fit's own policy, estimated as the points are: cost and value, with their errors. It need not lie on the
+          curve: with a margin it is inside.
+Band      half of delta for the value, half for the cost. The bounds of all points hold together, as they do for all
+          policies. They rest on the blocks of the log that the fit kept, which it does when it was learned with limits;
+          else on all its rows as one block, which is as valid, and wider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dualq.base import LogError
+from dualq.logs import Counts
+from dualq.model import Policy
+from dualq.offline.limited.estimates import Asked, Estimates, Proven, cost_interval, proven_of
+from dualq.offline.limited.search import DUST, asked_for, moved_family, pair_frequencies
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Frontier:
+    """Value against the limit on a cost, point by point; the top of this file says what the columns are."""
+
+    name: str
+    sense: str
+    confidence: float
+    blocks: int  # of the log, that the proven columns rest on
+    columns: dict[str, Array] = field(repr=False)
+    chosen: dict[str, float]  # value, error, cost, cost_error of the fit's own policy
+
+    def table(self) -> pa.Table:
+        """The columns as an Arrow table."""
+        import pyarrow as pa
+
+        return pa.table(self.columns)
+
+    def rows(self) -> list[dict[str, float]]:
+        """The points, a dictionary each."""
+        return [
+            dict(zip(self.columns, map(float, row), strict=True)) for row in zip(*self.columns.values(), strict=True)
+        ]
+
+    def chart(self, band: bool = True, marked: float | None = None, width: int | None = None) -> str:
+        """The curve as SVG, and the fit's policy; `band` with what is proven, `marked` with a line at a limit."""
+        from dualq.app import charts
+
+        titles = f"{self.name}, on average", "expected to earn"
+        return charts.curve(self.rows(), *titles, band, marked, self.chosen, width or charts.WIDE)
+
+
+def frontier_of(
+    estimates: Estimates,
+    asked: Sequence[Asked],
+    blocks: Sequence[Counts],
+    policy: Policy,
+    confidence: float,
+    name: str,
+    points: int,
+) -> Frontier:
+    """The trade-off for one cost; policy: the fit's, over the model's states."""
+    if not (isinstance(points, int) and points >= 2):
+        raise LogError(f"points is {points!r}; a curve needs at least 2")
+    mine = next((one for one in asked if one.name == name), None)
+    if mine is None:
+        (mine,) = asked_for({name: 0.0}, estimates)
+        asked = (*asked, mine)
+    if not mine.bounded:
+        raise LogError(f"the limit {name!r} is no average of a cost; a trade-off needs one")
+    family = moved_family(estimates, asked, policy, pair_frequencies(estimates), (name,))
+    low, first = family.tightest
+    high = max(family.loosest(estimates.careful.policy), low) + DUST  # at the very edge the price is anything
+    solutions = [first, *(family.at(u) for u in np.linspace(low, high, points)[1:])]
+    counted = mine.column is None or all(mine.column in block.cost_sums for block in blocks)
+    kept = list(blocks) if counted else [estimates.counts]
+    delta, S, alpha = 0.5 * (1.0 - confidence), len(estimates.counts.states), estimates.careful.mdp.discount
+    values = Proven(kept, alpha, estimates.start, delta)
+    costs = proven_of(mine, kept, alpha, estimates.start, delta)
+    limit = family.averages[name]
+    points_found: list[dict[str, float]] = []
+    for u, solution in zip(np.linspace(low, high, points), solutions, strict=True):
+        if solution is None:  # a program at the edge that the solver could not keep: its neighbours say enough
+            continue
+        chosen = solution.dual_policy
+        expected, cost = estimates.value(chosen), estimates.of(mine, chosen)
+        value_low, value_high = values.of(chosen.matrix[:S])
+        cost_low, cost_high = cost_interval(mine, *costs.of(chosen.matrix[:S]))
+        points_found.append(
+            {
+                "limit": family.bound(limit, u),
+                "value": expected.value,
+                "error": expected.error_or_nan,
+                "low": value_low / (1.0 - alpha),
+                "high": value_high / (1.0 - alpha),
+                "cost": cost.value,
+                "cost_error": cost.error_or_nan,
+                "cost_low": cost_low,
+                "cost_high": cost_high,
+                "careful": solution.objective,
+                "price": solution.prices[name],
+            }
+        )
+    columns = {key: np.array([point[key] for point in points_found]) for key in points_found[0]}
+    value, cost = estimates.value(policy), estimates.of(mine, policy)
+    own = {"value": value.value, "error": value.error_or_nan, "cost": cost.value, "cost_error": cost.error_or_nan}
+    return Frontier(name, mine.limit.sense, confidence, len(kept), columns, own)

@@ -1,0 +1,99 @@
+"""A fit on disk: opened and checked, and asked what to do, without what learned it (no SciPy, no Numba).
+
+solution.npz   all of it, as packing.py writes it;  `load` (fit.py) rebuilds it
+fit.json       the settings and the numbers, and the SHA-256 of the other two files; written last
+policy.csv     the policy, for people
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualq.base import CheckpointError, Label, Labels, LogError, from_json_array, load_arrays
+from dualq.logs import Bins
+from dualq.model import Policy
+from dualq.offline.saved.packing import unpacked
+
+Array = np.ndarray
+
+FORMAT = 1
+ARRAYS, NUMBERS, POLICY = "solution.npz", "fit.json", "policy.csv"
+
+
+@dataclass(frozen=True, eq=False)
+class Decider:
+    """The recommended policy of a fit, asked in the log's own words."""
+
+    policy: Policy
+    bins: Mapping[str, Any]  # {column: edges}
+
+    def label(self, state: Label | Mapping[str, Any]) -> Label | Mapping[str, Any]:
+        """A state as the log has it: numbers of columns that were cut into bins find their bins, dates may be text."""
+        states: Labels = self.policy.states
+        names, known = states.names, states.named(0)
+        dates = {name for name in names if isinstance(known[name], datetime.date)}
+        if not (self.bins or dates):
+            return state
+        values = state if isinstance(state, Mapping) else dict(zip(names, _parts(state, names), strict=True))
+        return {name: self._value(name, value, type(known.get(name))) for name, value in values.items()}
+
+    def _value(self, name: str, value: Any, kind: type) -> Any:
+        """A number finds its bin, and a date may be written as text."""
+        if name in self.bins and not isinstance(value, str):
+            return Bins(tuple(self.bins[name])).label(value)
+        if isinstance(value, str) and issubclass(kind, datetime.date):
+            try:
+                return kind.fromisoformat(value)
+            except ValueError:
+                raise LogError(f"{name} is {value!r}; write a date as 2024-02-29") from None
+        return value
+
+    def act(self, state: Label | Mapping[str, Any], seed: Any = None, default: Any = None) -> Label:
+        """The label of an action in a state, drawn where the policy is random; numbers find their bins."""
+        return self.policy.act(self.label(state), seed, default)
+
+
+def _parts(state: Label, names: tuple[str, ...]) -> tuple[Any, ...]:
+    parts = state if isinstance(state, tuple | list) else (state,)
+    if len(parts) != len(names):
+        raise LogError(f"the state {state!r} has {len(parts)} parts; it needs {len(names)}: {', '.join(names)}")
+    return tuple(parts)
+
+
+def decider_of(folder: str | os.PathLike) -> Decider:
+    """What to do, by the fit that was saved in a folder."""
+    tree, arrays = open_saved(folder)
+    policy, settings = (unpacked(tree["fields"][name], arrays, {}) for name in ("policy", "settings"))
+    return Decider(policy, settings["bins"])
+
+
+def open_saved(folder: str | os.PathLike) -> tuple[Any, dict[str, Array]]:
+    """The tree and the arrays of a saved fit; `CheckpointError` where one of its files is missing or changed."""
+    folder = Path(folder)
+    try:
+        known = json.loads((folder / NUMBERS).read_text())["sha256"][ARRAYS]
+    except (FileNotFoundError, NotADirectoryError):
+        raise CheckpointError(f"{folder}: no fit was saved here; there is no {NUMBERS}") from None
+    except (ValueError, KeyError, TypeError):
+        raise CheckpointError(f"{folder / NUMBERS}: was not written by dualq, or was changed") from None
+    arrays = load_arrays(folder / ARRAYS)
+    if sha256_of(folder / ARRAYS) != known:
+        raise CheckpointError(f"{folder}: {ARRAYS} and {NUMBERS} are of different fits")
+    tree = from_json_array(arrays["tree"])
+    if tree["format"] != FORMAT:
+        raise CheckpointError(f"{folder}: is of the format {tree['format']}; this version of dualq reads {FORMAT}")
+    return tree["fit"], arrays
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,114 @@
+"""Trust: what may be promised of a fit, under which conditions, and the verdict in one word.
+
+withheld     reasons why the certificate is not to be relied on: what the log itself speaks against (`contradicted`),
+             and what is doubtful until somebody says which it is. With a reward range that nobody gave, by the rule of
+             three: a pair with n rows may show a reward that was never seen in up to 3 / n of its decisions; where that
+             adds up to more than UNSEEN of the policy's decisions, the observed range is no range.
+             With more than SET_ASIDE of the rows set aside: what nobody wrote down nobody can compare; only the user
+             can say that they are like the others (ASSUMPTIONS).
+conditions   what no test can see, for the sentence that carries the promise.
+verdict      do not use     the log speaks against how it was read, or the policy is expected to earn clearly less
+             better         guaranteed, or by more than two standard errors
+             no worse       it does what was logged, or can lose next to nothing
+             cannot tell    anything else
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dualq.base import count
+from dualq.logs import Bins
+
+UNSEEN = 0.05  # of the policy's decisions, which may show a reward that was never seen
+RULE_OF_THREE = 3.0  # what did not happen in n rows has a probability of at most 3 / n, with 95% confidence
+SET_ASIDE = 0.005  # of the rows: more could change what is promised if they differ
+OPEN_SHARE, OPEN_TIMES = 0.05, 3.0  # of the policy's time in an open bin, and how much more than the log's is far more
+ASSUMPTIONS = ("set aside",)  # what a user may vouch for, learn(assume=...): the rows set aside are like the others
+NEXT_TO_NOTHING = 0.02  # of what was logged: a loss that is called none
+AGAINST = {
+    "dynamics": "the system changed",
+    "rewards": "rewards changed",
+    "recent": "the system changed near the end of the log",
+    "memory": "the state misses something",
+    "cycle": "the state misses a cycle in time",
+    "bins": "the bins lose information",
+    "ends": "last rows of episodes differ from the others",
+    "gaps": "rows before gaps in time differ from the others",
+    "set aside": "the rows set aside differ from the others",
+    "returns": "the model does not reproduce what the log earned",
+}
+
+
+def withheld(fit: Any) -> tuple[str, ...]:
+    """Why nothing is promised, a few words each."""
+    return (*doubts(fit), *(("no certificate was asked for",) if fit.certificate is None else ()))
+
+
+def doubts(fit: Any) -> tuple[str, ...]:
+    """What speaks against a proof from this log, or may: of values, and of the costs of limits."""
+    reasons = [AGAINST[what] for what in fit.contradicted]
+    if not fit.counts.range_known and _unseen(fit) > UNSEEN:
+        reasons.append("too few rows to know what rewards can be: give the reward range")
+    coverage = fit.coverage
+    share = coverage.skipped / max(1, coverage.rows + coverage.dropped + coverage.skipped)
+    if share > SET_ASIDE and "set aside" not in (*fit.contradicted, *fit.settings.get("assumed", ())):
+        reasons.append(f"{share:.1%} of the rows were set aside, and nothing says that they are like the others")
+    return tuple(reasons)
+
+
+def _unseen(fit: Any) -> float:
+    """The share of the policy's decisions that may show a reward which the log never showed."""
+    occupancy = fit.time_share[:, None] * fit.policy.matrix
+    chance = np.minimum(RULE_OF_THREE / np.maximum(fit.counts.visits, 1), 1.0)
+    return float((occupancy * chance).sum())
+
+
+def open_bins(fit: Any) -> list[str]:
+    """A sentence for each open bin (first or last of a column) where the policy is far more than the log was."""
+    states, found = fit.counts.states, []
+    rows = fit.counts.visits.sum(axis=1) / fit.counts.total
+    for column in (column for column in states.names if column in fit.settings["bins"]):
+        labels = Bins(tuple(fit.settings["bins"][column])).labels
+        here = np.array([states.named(s)[column] for s in range(len(states))], object)
+        for end in (labels[0], labels[-1]):
+            policy, log = float(fit.time_share[here == end].sum()), float(rows[here == end].sum())
+            if policy > OPEN_SHARE and policy > OPEN_TIMES * log:
+                found.append(
+                    f"the policy spends {policy:.0%} of its time where {column} is {end}, and the log {log:.1%}: "
+                    "this bin is open, and the policy may go farther into it than the log ever did"
+                )
+    return found
+
+
+def conditions(fit: Any) -> tuple[str, ...]:
+    """Clauses that follow `if`."""
+    counts, coverage = fit.counts, fit.coverage
+    low, high = counts.reward_range
+    found = [] if counts.range_known else [f"no reward lies outside {low:.4g} to {high:.4g}"]
+    if fit.settings["bins"]:
+        found.append("the bins lose nothing that matters")
+    found.append("the system stays as it was")
+    found.append("the state includes everything that matters and that the decisions were based on")
+    if coverage.skipped:
+        found.append(f"the {count(coverage.skipped, 'row')} set aside are like the others")
+    if coverage.dropped:
+        found.append("recordings stopped regardless of what happened")
+    return (*found, "no row is missing because of what it showed")
+
+
+def verdict(fit: Any) -> str:
+    """One of the four words."""
+    gain = fit.expected.value - fit.logged.value
+    errors = fit.expected.standard_error, fit.logged.standard_error
+    error = math.inf if None in errors else math.hypot(*errors)
+    if fit.contradicted or gain < -2.0 * error:
+        return "do not use"
+    if gain > 2.0 * error or (fit.promised and fit.certificate.improvement > 0.0):
+        return "better"
+    if fit.as_logged or gain - 2.0 * error >= -NEXT_TO_NOTHING * abs(fit.logged.value):
+        return "no worse"
+    return "cannot tell"

@@ -1,0 +1,89 @@
+"""Step sizes: numbers for the steps k, k+1, ..., computed a chunk at a time, the same bits however steps are chunked.
+
+    inverse_sqrt(scale, offset=1)   scale / sqrt(k + offset)      the paper's gamma_k, with scale gamma_0
+    constant(scale)                 scale
+    an array                        one number per step
+
+Only operations that round correctly are used (square root, division), so that a number does not depend on where in a
+chunk its step stands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dualq.base import ModelError
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class StepSize:
+    """gamma_k = scale / sqrt(k + offset), or scale where offset is None."""
+
+    scale: float
+    offset: float | None
+
+    def __post_init__(self):
+        if not (np.isfinite(self.scale) and self.scale > 0.0):
+            raise ModelError(f"the step size has the scale {self.scale:g}; it must be positive")
+        if self.offset is not None and not self.offset > 0.0:
+            raise ModelError(f"the step size has the offset {self.offset:g}; it must be positive")
+
+    def steps(self, k: int, count: int) -> Array:
+        """gamma_k, ..., gamma_{k + count - 1}."""
+        if self.offset is None:
+            return np.full(count, self.scale)
+        return self.scale / np.sqrt(np.arange(k, k + count) + self.offset)
+
+
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """gamma_k from a list."""
+
+    values: Array
+
+    def steps(self, k: int, count: int) -> Array:
+        """gamma_k, ..., gamma_{k + count - 1}."""
+        if k + count > self.values.size:
+            raise ModelError(f"step sizes were given for {self.values.size} steps; step {k + count - 1} has none")
+        return self.values[k : k + count]
+
+
+def inverse_sqrt(scale: float, offset: float = 1.0) -> StepSize:
+    """scale / sqrt(k + offset)."""
+    return StepSize(float(scale), float(offset))
+
+
+def constant(scale: float) -> StepSize:
+    """The same step size for ever."""
+    return StepSize(float(scale), None)
+
+
+def as_step_size(step_size: Any) -> StepSize | Listed:
+    """A step size as the user gave it: a schedule, a number, or an array."""
+    if isinstance(step_size, StepSize | Listed):
+        return step_size
+    try:
+        values = np.array(step_size, dtype=float)
+    except (TypeError, ValueError):
+        right = "inverse_sqrt(scale), constant(scale), a number, or an array with one number per step"
+        raise ModelError(f"the step size is {step_size!r}; it must be {right}") from None
+    if values.ndim == 0:
+        return constant(float(values))
+    if values.ndim != 1:
+        raise ModelError(f"the step sizes have shape {values.shape}; give a list with one number per step")
+    bad = ~(np.isfinite(values) & (values > 0.0))
+    if bad.any():
+        k = int(bad.argmax())
+        raise ModelError(f"step size {k} is {values.flat[k]:g}; step sizes must be positive, one per step")
+    return Listed(values)
+
+
+def check_length(step_size: Any, steps: int) -> None:
+    """Refuse a list of step sizes that ends before the run does."""
+    if isinstance(step_size, Listed) and step_size.values.size < steps:
+        raise ModelError(f"step sizes were given for {step_size.values.size} steps; {steps} are to be taken")

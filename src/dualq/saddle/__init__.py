@@ -1,1 +1,0 @@
-"""The paper's mathematics: Lagrangians, compact sets, gaps and linear programs. No algorithm."""

@@ -1,0 +1,1 @@
+"""Models with limits, solved exactly: the dual program, column generation, PDHG with one price per limit."""
