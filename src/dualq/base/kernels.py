@@ -1,7 +1,8 @@
 """The one decorator of every compiled kernel.
 
 Numba's on-disk cache looks only at the file of the kernel itself: a kernel that calls a helper in another file is
-served stale when the helper changes. So the cache lives in a folder named after a hash of all of dualq's sources.
+served stale when the helper changes. So the cache lives in a folder named after a hash of all sources that have
+kernels; a kernel uses nothing of dualq that is written elsewhere (`tests/test_kernels.py` looks).
 
 Index arrays are passed to kernels as unsigned views (`unsigned(indices)`): Numba then leaves out the test for
 negative indices, which makes the sparse loops about 1.5 times as fast.
@@ -27,8 +28,8 @@ _config: Any = config  # its attributes are made at run time
 
 def _cache_dir() -> str:
     digest = hashlib.sha256()
-    for source in sorted(_PACKAGE.rglob("*.py")):
-        digest.update(source.read_bytes())
+    for text in (source.read_bytes() for source in sorted(_PACKAGE.rglob("*.py"))):
+        digest.update(text if b"@kernel" in text else b"")
     base = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return str(Path(base) / "dualq" / digest.hexdigest()[:16])
 
