@@ -1,6 +1,6 @@
 """How often the certificate's promises hold, on problems with a known truth, and how wide they are.
 
-uv run --all-extras --group bench python benchmarks/promises.py [--replications 1000] [--only PART]
+uv run --all-extras --group bench python benchmarks/promises.py [--replications 1000] [--only PART] [--first 0]
 
 PART is widths, coverage, reading or bins.
 
@@ -159,15 +159,17 @@ def replication(problem, size, seed, bootstrap):
     return result
 
 
-def coverage(replications):
+def coverage(seeds, jobs):
     rows, begun = [], time.time()
     for problem, sizes, fewer in CASES:
-        count = max(replications // fewer, 1)
+        count = max(len(seeds) // fewer, 1)
         boots = min(count, 2 if fewer > 1 else 100)
         for size in sizes:
             print(f"{time.time() - begun:5.0f} s: {problem.__name__} at {size:,} rows", file=sys.stderr, flush=True)
-            jobs = (joblib.delayed(replication)(problem, size, seed, seed < boots) for seed in range(count))
-            outcomes = np.array(joblib.Parallel(n_jobs=2, batch_size=20, backend="multiprocessing")(jobs), dtype=float)
+            with_bootstrap = set(seeds[:boots])
+            asked = (joblib.delayed(replication)(problem, size, s, s in with_bootstrap) for s in seeds[:count])
+            side_by_side = joblib.Parallel(n_jobs=jobs, batch_size=20, backend="multiprocessing")
+            outcomes = np.array(side_by_side(asked), dtype=float)
             broken = outcomes[:, :3].sum(axis=0).astype(int)
             most = int(binom.isf(ALARM, count, DELTA))  # more than this would be evidence against 1 - delta
             rows.append(
@@ -303,11 +305,10 @@ def told(way, seed):
         return misread.outcome(misread.WAYS[way](seed))
 
 
-def reading(replications):
+def reading(seeds, jobs):
     rows = []
     for way in misread.WAYS:
-        jobs = (joblib.delayed(told)(way, seed) for seed in range(replications))
-        found = joblib.Parallel(n_jobs=2, batch_size=5)(jobs)
+        found = joblib.Parallel(n_jobs=jobs, batch_size=5)(joblib.delayed(told)(way, seed) for seed in seeds)
         promised = [o for o in found if o.floor is not None]
         above = [o for o in promised if o.floor > o.truth]
         broken = [o for o in above if not o.conditional]
@@ -331,12 +332,12 @@ def binned(name, seed, rows):
     return misread.outcome(misread.numbers(misread.PROBLEMS[name], seed, rows))
 
 
-def bins(replications):
+def bins(seeds, jobs):
     rows = []
     for name in misread.PROBLEMS:
         for size in (1_000, 10_000, 100_000):
-            jobs = (joblib.delayed(binned)(name, seed, size) for seed in range(replications))
-            found = joblib.Parallel(n_jobs=2, batch_size=5)(jobs)
+            asked = (joblib.delayed(binned)(name, seed, size) for seed in seeds)
+            found = joblib.Parallel(n_jobs=jobs, batch_size=5)(asked)
             printed = [o for o in found if o.error is not None]
             off = np.array([abs(o.expected - o.truth) for o in found])
             within = np.mean([abs(o.expected - o.truth) <= 2.0 * o.error for o in printed]) if printed else np.nan
@@ -358,13 +359,15 @@ def bins(replications):
     publish("Numbers cut into bins", markdown(header, rows))
 
 
-PARTS = {"widths": lambda n: widths(), "coverage": coverage, "reading": reading, "bins": bins}
+PARTS = {"widths": lambda seeds, jobs: widths(), "coverage": coverage, "reading": reading, "bins": bins}
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--replications", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--only", choices=PARTS)
+    parser.add_argument("--jobs", type=int, default=2, help="processes at once")
     options = parser.parse_args()
     for part in [options.only] if options.only else PARTS:
-        PARTS[part](options.replications)
+        PARTS[part](range(options.first, options.first + options.replications), options.jobs)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dualq
-import dualq.logs.reading.schema
+from dualq.logs.reading.schema import Bins
 
 Array = np.ndarray
 
@@ -364,7 +364,7 @@ def numbers(problem: Numbers, seed: int, rows: int = 10_000, walks: int = 20) ->
         draws = np.random.default_rng(seed + 10**6)
         labels = {tuple(fit.counts.states.named(s).values()): s for s in range(len(fit.counts.states))}
         actions = np.array([int(a) for a in fit.counts.actions])
-        bins = {name: dualq.logs.schema.Bins(tuple(edges)) for name, edges in fit.settings["bins"].items()}
+        bins = {name: Bins(tuple(edges)) for name, edges in fit.settings["bins"].items()}
         x, total = first[draws.integers(walks, size=4000)], np.zeros(4000)
         for k in range(120):
             parts = []
