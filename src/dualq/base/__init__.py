@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dualq.base.errors import InfeasibleError as InfeasibleError
     from dualq.base.errors import LogError as LogError
     from dualq.base.errors import ModelError as ModelError
+    from dualq.base.errors import about as about
     from dualq.base.files import as_json_array as as_json_array
     from dualq.base.files import from_json_array as from_json_array
     from dualq.base.files import load_arrays as load_arrays

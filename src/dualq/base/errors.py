@@ -1,8 +1,67 @@
 """One family of exceptions. Every message names the value, where it stands, and what would be right."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypedDict, Unpack, cast
+
+
+class Parts(TypedDict, total=False):
+    """What an error is about; `DualqError` says what each is."""
+
+    path: str
+    row: int
+    line: int
+    column: str
+    value: object
+    argument: str
+    state: object
+    action: object
+
 
 class DualqError(Exception):
-    """Anything that dualq refuses to do, with the reason in one line."""
+    """Anything that dualq refuses to do, with the reason in one line.
+
+    The sentence (`str(error)`) is for people. Programs read the same from fields, each None where it does not apply:
+
+        path       the file, folder or database it is about, as the user named it
+        row        the row of the log or table, counted as in the sentence
+        line       the line of a text file
+        column     the column
+        value      what was found there, or given for the argument
+        argument   the argument, or option of the command line, that is at fault
+        state      the state, by its label
+        action     the action, by its label
+    """
+
+    path: str | None = None
+    row: int | None = None
+    line: int | None = None
+    column: str | None = None
+    value: object = None
+    argument: str | None = None
+    state: object = None
+    action: object = None
+
+    def __init__(self, message: str, **parts: Unpack[Parts]) -> None:
+        super().__init__(message)
+        vars(self).update(parts)
+
+    @property
+    def parts(self) -> Parts:
+        """The fields that apply, by name: for an error that says more about the same."""
+        return cast(Parts, {name: vars(self)[name] for name in Parts.__annotations__ if name in vars(self)})
+
+
+@contextmanager
+def about(**parts: Unpack[Parts]) -> Iterator[None]:
+    """Errors raised inside are about these parts, where they do not say otherwise themselves."""
+    try:
+        yield
+    except DualqError as error:
+        vars(error).update({**parts, **error.parts})
+        raise
 
 
 class ModelError(DualqError, ValueError):
@@ -32,8 +91,9 @@ class InfeasibleError(DualqError, ValueError):
         conflict: tuple[str, ...] = (),
         least: dict[str, float] | None = None,
         nearest: dict[str, float] | None = None,
+        **parts: Unpack[Parts],
     ):
-        super().__init__(message)
+        super().__init__(message, **parts)
         self.conflict, self.least, self.nearest = conflict, least or {}, nearest or {}
 
 

@@ -55,12 +55,13 @@ def load_arrays(path: str | os.PathLike) -> dict[str, Array]:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except FileNotFoundError:
-        raise CheckpointError(f"{path}: no such file") from None
+        raise CheckpointError(f"{path}: no such file", path=str(path)) from None
     except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise CheckpointError(f"{path}: not a whole .npz file ({error})") from None
+        raise CheckpointError(f"{path}: not a whole .npz file ({error})", path=str(path)) from None
     digest = arrays.pop("sha256", None)
     if digest is None or digest.tobytes() != _digest(arrays):
-        raise CheckpointError(f"{path}: the SHA-256 does not match; the file was changed or not written by dualq")
+        why = "the SHA-256 does not match; the file was changed or not written by dualq"
+        raise CheckpointError(f"{path}: {why}", path=str(path))
     return arrays
 
 

@@ -35,11 +35,14 @@ class Labels:
             if width != len(self.names):
                 raise ModelError(
                     f"label {label!r} at place {place} has {width} entries; "
-                    f"{len(self.names)} are needed, one per column {', '.join(self.names)}"
+                    f"{len(self.names)} are needed, one per column {', '.join(self.names)}",
+                    value=label,
                 )
         if len(self._places) != len(self.values):
             repeated = next(v for i, v in enumerate(self.values) if self._places[v] != i)
-            raise ModelError(f"{self.names[0]} label {repeated!r} appears twice; labels must be distinct")
+            raise ModelError(
+                f"{self.names[0]} label {repeated!r} appears twice; labels must be distinct", value=repeated
+            )
 
     @cached_property
     def _places(self) -> dict[Label, int]:
@@ -50,14 +53,15 @@ class Labels:
         key = self.key(label)
         places = self.values if isinstance(self.values, range) else self._places
         if key not in places:
-            raise LabelError(f"no {' and '.join(self.names)} {key!r}{self._hint(key)}")
+            raise LabelError(f"no {' and '.join(self.names)} {key!r}{self._hint(key)}", value=key)
         return self.values.index(key) if isinstance(self.values, range) else self._places[key]
 
     def key(self, label: Label | Mapping[str, Any]) -> Label:
         """A label given bare, as a tuple, or as a mapping, as it stands among these."""
         if isinstance(label, Mapping):
             if set(label) != set(self.names):
-                raise LabelError(f"a label needs the columns {', '.join(self.names)}; got {', '.join(map(str, label))}")
+                got = ", ".join(map(str, label))
+                raise LabelError(f"a label needs the columns {', '.join(self.names)}; got {got}", value=label)
             label = tuple(label[name] for name in self.names)
         label = _plain(label)
         return label[0] if isinstance(label, tuple) and len(self.names) == 1 else label

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,6 +26,7 @@ from dualq.base import (
     CheckpointError,
     Labels,
     ModelError,
+    about,
     as_json_array,
     count,
     from_json_array,
@@ -34,6 +35,7 @@ from dualq.base import (
     save_arrays,
     write_whole,
 )
+from dualq.base.errors import Parts
 from dualq.model.mdp import MDP, ROW_SUM_TOLERANCE
 from dualq.model.policy import Policy
 
@@ -45,13 +47,14 @@ COLUMNS = ("state", "action", "next_state", "probability", "reward")
 def read_model(path: str | os.PathLike, discount: float | None = None) -> MDP:
     """The model in an .npz or .csv file; a discount given here comes before the one in the file."""
     path = Path(path)
-    read = _format(path, {".npz": _read_npz, ".csv": _read_csv})
-    if not path.exists():
-        raise ModelError(f"{path}: no such file")
-    try:
-        return read(path, discount)
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be read ({error.strerror or error})") from None
+    with about(path=str(path)):
+        read = _format(path, {".npz": _read_npz, ".csv": _read_csv})
+        if not path.exists():
+            raise ModelError(f"{path}: no such file")
+        try:
+            return read(path, discount)
+        except OSError as error:
+            raise ModelError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
 def write_model(path: str | os.PathLike, mdp: MDP) -> None:
@@ -61,7 +64,8 @@ def write_model(path: str | os.PathLike, mdp: MDP) -> None:
     difference between the labels 3 and "3"; and its states and actions have one column each.
     """
     path = Path(path)
-    _format(path, {".npz": _write_npz, ".csv": _write_csv})(path, mdp)
+    with about(path=str(path)):
+        _format(path, {".npz": _write_npz, ".csv": _write_csv})(path, mdp)
 
 
 def write_policy(path: str | os.PathLike, policy: Policy) -> None:
@@ -77,7 +81,9 @@ def _format(path: Path, formats: dict[str, Any]) -> Any:
 
 
 def _need_discount(path: Path, why: str) -> ModelError:
-    return ModelError(f"{path}: {why}; give one, such as discount=0.95 (on the command line, --discount 0.95)")
+    return ModelError(
+        f"{path}: {why}; give one, such as discount=0.95 (on the command line, --discount 0.95)", argument="discount"
+    )
 
 
 def _mdp(path: Path, *arguments: Any, **keywords: Any) -> MDP:
@@ -85,7 +91,7 @@ def _mdp(path: Path, *arguments: Any, **keywords: Any) -> MDP:
     try:
         return MDP(*arguments, **keywords)
     except ModelError as error:
-        raise ModelError(f"{path}: {error}") from None
+        raise ModelError(f"{path}: {error}", **error.parts) from None
 
 
 # ---- .npz
@@ -178,7 +184,7 @@ def _labels(path: Path, arrays: dict[str, Array], name: str) -> Labels | None:
         kept = from_json_array(array)
         return Labels([tuple(v) if isinstance(v, list) else v for v in kept["values"]], tuple(kept["names"]))
     except ModelError as error:
-        raise ModelError(f"{path}: {error}") from None
+        raise ModelError(f"{path}: {error}", **error.parts) from None
     except (ValueError, TypeError, KeyError):
         right = 'a list of labels, or JSON bytes {"names": [...], "values": [...]}'
         raise ModelError(f"{path}: `{name}` cannot be read; it must be {right}") from None
@@ -208,7 +214,8 @@ def _read_csv(path: Path, discount: float | None) -> MDP:
     p, r = (_numbers(path, table, name) for name in ("probability", "reward"))
     if (p < 0.0).any():
         i = int((p < 0.0).argmax())
-        raise ModelError(f"{path}: row {_row(path, i)}: probability is {p[i]:g}; it must not be negative")
+        wrong = f"probability is {p[i]:g}; it must not be negative"
+        raise _row_error(path, i, wrong, column="probability", value=float(p[i]))
     (s, s_next), states = _encoded(path, table, "state", "next_state")
     (a,), actions = _encoded(path, table, "action")
 
@@ -219,8 +226,14 @@ def _read_csv(path: Path, discount: float | None) -> MDP:
     if wrong.any():
         i = int(wrong.argmax())
         place = f"({states.describe(int(s[i]))}, {actions.describe(int(a[i]))})"
-        raise ModelError(
-            f"{path}: row {_row(path, i)}: the probabilities of {place} sum to {sums[pair[i]]:.10g}; they must sum to 1"
+        raise _row_error(
+            path,
+            i,
+            f"the probabilities of {place} sum to {sums[pair[i]]:.10g}; they must sum to 1",
+            column="probability",
+            value=float(sums[pair[i]]),
+            state=states[int(s[i])],
+            action=actions[int(a[i])],
         )
 
     # Rows may repeat (s, a, s') with another reward: probabilities add, the expected reward is their weighted mean, and
@@ -275,8 +288,10 @@ def _csv_table(path: Path, as_text: Iterable[str] = ()) -> Any:
         with suppress(pa.ArrowInvalid):
             read(use_threads=False)
         row = broken[0]
-        where = f"row {_row(path, row.number - 2)} has {count(row.actual_columns, 'field')}"
-        raise ModelError(f"{path}: {where}; the header has {row.expected_columns}") from None
+        place, fields = _row(path, row.number - 2), count(row.actual_columns, "field")
+        raise ModelError(
+            f"{path}: row {place} has {fields}; the header has {row.expected_columns}", row=place
+        ) from None
 
     _check_header(path, header)
     if table.num_rows == 0:
@@ -287,7 +302,7 @@ def _csv_table(path: Path, as_text: Iterable[str] = ()) -> Any:
             raise not_utf8
         if column.null_count:
             i = int(column.is_null().to_numpy().argmax())
-            raise ModelError(f"{path}: row {_row(path, i)}: {name} is empty; a row must have {','.join(COLUMNS)}")
+            raise _row_error(path, i, f"{name} is empty; a row must have {','.join(COLUMNS)}", column=name)
     return table
 
 
@@ -300,10 +315,12 @@ def _check_header(path: Path, header: Sequence[str]) -> None:
         if name not in header:
             others = [column for column in header if column not in COLUMNS]
             raise ModelError(
-                f"{path}: no column {name!r}{_near(name, others)}; the header must have {','.join(COLUMNS)}"
+                f"{path}: no column {name!r}{_near(name, others)}; the header must have {','.join(COLUMNS)}",
+                column=name,
             )
         if header.count(name) > 1:
-            raise ModelError(f"{path}: {header.count(name)} columns are called {name!r}; there must be one")
+            times = header.count(name)
+            raise ModelError(f"{path}: {times} columns are called {name!r}; there must be one", column=name)
 
 
 def _numbers(path: Path, table: Any, name: str) -> Array:
@@ -313,12 +330,13 @@ def _numbers(path: Path, table: Any, name: str) -> Array:
     column = table[name]
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         i, text = _first_text(_csv_table(path, as_text=[name])[name])
-        raise ModelError(f"{path}: row {_row(path, i)}: {name} is {text!r}; it must be a number such as 0.25")
+        raise _row_error(path, i, f"{name} is {text!r}; it must be a number such as 0.25", column=name, value=text)
     numbers = _array(column).astype(float)
     bad = ~np.isfinite(numbers)
     if bad.any():
         i = int(bad.argmax())
-        raise ModelError(f"{path}: row {_row(path, i)}: {name} is {numbers[i]:g}; it must be a finite number")
+        value = float(numbers[i])
+        raise _row_error(path, i, f"{name} is {value:g}; it must be a finite number", column=name, value=value)
     return numbers
 
 
@@ -355,7 +373,7 @@ def _encoded(path: Path, table: Any, own: str, *others: str) -> tuple[list[Array
     for name, column in zip((own, *others), columns, strict=True):
         if pa.types.is_floating(column.type) and np.isnan(_array(column)).any():
             i = int(np.isnan(_array(column)).argmax())
-            raise ModelError(f"{path}: row {_row(path, i)}: {name} is nan; it must be a label")
+            raise _row_error(path, i, f"{name} is nan; it must be a label", column=name, value=float("nan"))
 
     values = columns[0].unique()
     if not pa.types.is_string(values.type):
@@ -366,9 +384,13 @@ def _encoded(path: Path, table: Any, own: str, *others: str) -> tuple[list[Array
         if place.null_count:
             i = int(place.is_null().to_numpy().argmax())
             label = column[i].as_py()
-            raise ModelError(
-                f"{path}: row {_row(path, i)}: {name} {label!r} has no row in which it is the {own}; "
-                f"if it is absorbing, add the row {label},{table['action'][0].as_py()},{label},1,0"
+            raise _row_error(
+                path,
+                i,
+                f"{name} {label!r} has no row in which it is the {own}; "
+                f"if it is absorbing, add the row {label},{table['action'][0].as_py()},{label},1,0",
+                column=name,
+                value=label,
             )
     counted = pa.types.is_integer(values.type) and np.array_equal(_array(values), np.arange(len(values)))
     labels = Labels(len(values) if counted else values.to_pylist(), own)
@@ -402,6 +424,14 @@ def _csv_bytes(header: Iterable[str], columns: Iterable[Iterable[Any]]) -> bytes
 
 
 # ---- words for messages
+
+
+def _row_error(path: Path, i: int, wrong: str, /, **parts: Unpack[Parts]) -> ModelError:
+    """What is wrong with the i-th row of data."""
+    row = _row(path, i)
+    error = ModelError(f"{path}: row {row}: {wrong}", **parts)
+    error.row = row
+    return error
 
 
 def _row(path: Path, i: int) -> int:

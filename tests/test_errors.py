@@ -1,0 +1,65 @@
+"""Errors carry their parts as fields beside the sentence."""
+
+import pickle
+
+import pytest
+
+from dualq.base import about
+from dualq.base.errors import DualqError, InfeasibleError, LabelError, LogError, Parts
+from dualq.base.labels import Labels
+from dualq.model import read_model
+
+HEADER = "state,action,next_state,probability,reward\n"
+
+
+def test_every_part_is_a_field_and_none_where_it_does_not_apply():
+    error = LogError("orders.csv: row 3: profit is 'x'", path="orders.csv", row=3, column="profit", value="x")
+    assert str(error) == "orders.csv: row 3: profit is 'x'"
+    assert (error.path, error.row, error.column, error.value) == ("orders.csv", 3, "profit", "x")
+    assert (error.line, error.argument, error.state, error.action) == (None, None, None, None)
+    assert set(error.parts) == {"path", "row", "column", "value"}
+    assert all(getattr(DualqError("nothing known"), name) is None for name in Parts.__annotations__)
+
+
+def test_about_adds_what_the_error_does_not_say_itself():
+    with pytest.raises(LogError) as caught, about(path="outer.csv", row=1), about(path="inner.csv", column="x"):
+        raise LogError("wrong", row=7)
+    assert caught.value.parts == {"path": "inner.csv", "row": 7, "column": "x"}
+
+
+def test_parts_survive_the_way_from_a_worker():
+    error = pickle.loads(pickle.dumps(InfeasibleError("no", conflict=("a",), least={"a": 1.0}, argument="limits")))
+    assert (str(error), error.conflict, error.least, error.argument) == ("no", ("a",), {"a": 1.0}, "limits")
+
+
+def test_a_label_that_does_not_exist_is_the_value():
+    with pytest.raises(LabelError) as caught:
+        Labels(["red", "green"], "colour").index("gren")
+    assert caught.value.value == "gren"
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a,x,a,half,0\n", {"row": 2, "column": "probability", "value": "half"}),
+        ("a,x,a,1,0\n\nb,x,b,1,inf\n", {"row": 4, "column": "reward", "value": float("inf")}),
+        ("a,x,a,0.5,0\n", {"row": 2, "column": "probability", "value": 0.5, "state": "a", "action": "x"}),
+        ("a,x,b,1,0\n", {"row": 2, "column": "next_state", "value": "b"}),
+        ("a,x,a,1\n", {"row": 2}),
+    ],
+)
+def test_a_model_file_says_which_row_column_and_value(tmp_path, text, parts):
+    path = tmp_path / "model.csv"
+    path.write_text(HEADER + text)
+    with pytest.raises(DualqError) as caught:
+        read_model(path, discount=0.9)
+    assert caught.value.parts == {"path": str(path), **parts}
+    assert str(caught.value).startswith(f"{path}: row {parts['row']}")
+
+
+def test_a_model_without_a_discount_names_the_argument(tmp_path):
+    path = tmp_path / "model.csv"
+    path.write_text(HEADER + "a,x,a,1,0\n")
+    with pytest.raises(DualqError) as caught:
+        read_model(path)
+    assert caught.value.parts == {"path": str(path), "argument": "discount"}
