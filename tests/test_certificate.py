@@ -432,7 +432,7 @@ def test_numbers_stay_finite_at_extreme_scales_and_shift_with_the_rewards():
     def certificate(scale, shift):
         low, high = (scale * end + shift for end in log.reward_range)
         columns = (log.state, log.action, np.clip(scale * log.reward + shift, low, high), log.next_state)
-        moved = dualq.Log(*columns, 4, 2, reward_range=(low, high))
+        moved = dualq.ArrayLog(*columns, 4, 2, reward_range=(low, high))
         return dualq.certificate_of(dualq.counts_in_blocks(moved), policy, 0.9, simulator.start)
 
     base = certificate(1.0, 0.0)

@@ -5,7 +5,7 @@ import pytest
 
 import dualq
 from dualq.base.transitions import Rows
-from dualq.logs.log import Log
+from dualq.logs.array_log import ArrayLog
 
 
 def of(episode, time, seed: int = 0, name: str = "step") -> dict[str, np.ndarray]:
@@ -42,11 +42,11 @@ def test_a_counter_is_no_clock_though_there_are_more_times_than_episodes():
 
 def test_arrays_have_the_same_clock_as_tables():
     rows = poles()
-    log = Log(rows["state"], rows["action"], rows["reward"], rows["state"], 3, 2, rows["done"], rows["step"],
+    log = ArrayLog(rows["state"], rows["action"], rows["reward"], rows["state"], 3, 2, rows["done"], rows["step"],
               episode=rows["who"])  # fmt: skip
     assert log.restarts
     assert log.reward.tolist() == rows["reward"].tolist()
-    moved = Log(rows["state"], rows["action"], rows["reward"], rows["state"], 3, 2, rows["done"],
+    moved = ArrayLog(rows["state"], rows["action"], rows["reward"], rows["state"], 3, 2, rows["done"],
                 rows["step"] + rows["who"], episode=rows["who"])  # fmt: skip
     assert not moved.restarts
     assert (np.diff(moved.time) >= 0).all()

@@ -52,7 +52,7 @@ def rows(n, seed):
 def recorded(n, seed):
     s, a, r, s_next, broken = rows(n, seed)
     ranges = {"broken": (0.0, 1.0)}
-    return dualq.Log(s, a, r, s_next, 3, 2, reward_range=(0.0, 1.0), costs={"broken": broken}, cost_ranges=ranges)
+    return dualq.ArrayLog(s, a, r, s_next, 3, 2, reward_range=(0.0, 1.0), costs={"broken": broken}, cost_ranges=ranges)
 
 
 def learned(n, seed, limit, **more):
@@ -117,7 +117,7 @@ def test_a_cost_with_a_limit_is_not_shown_twice(many):
     assert many.costs["broken"]["recommended"].value == pytest.approx(many.limits[0].estimate)
     # A cost that is the same in every row is shown too: it says nothing of a limit, but there is one.
     s, a, r, s_next, _ = rows(300, 5)
-    flat = dualq.Log(s, a, r, s_next, 3, 2, costs={"rent": np.full(300, 2.0)})
+    flat = dualq.ArrayLog(s, a, r, s_next, 3, 2, costs={"rent": np.full(300, 2.0)})
     assert dualq.learn(flat, discount=ALPHA, certificate=None).costs["rent"]["recommended"].value == pytest.approx(2.0)
 
 
@@ -185,7 +185,7 @@ def test_states_that_were_never_left_are_in_the_error_of_costs():
         inside = np.repeat(room[room <= 38], 20)
         s = np.concatenate([np.zeros(room.size, int), inside])
         late = np.concatenate([np.zeros(room.size), rng.random(inside.size) < p[inside - 1]])
-        counts = dualq.Log(
+        counts = dualq.ArrayLog(
             *(s, np.zeros(s.size, int), np.zeros(s.size), np.concatenate([room, inside]), 41, 1),
             costs={"late": late},
             cost_ranges={"late": (0.0, 1.0)},
@@ -401,7 +401,7 @@ def test_what_no_policy_keeps_is_explained():
     with pytest.raises(InfeasibleError, match=r"no policy keeps broken <= 0\.01") as caught:
         learned(2_000, 2, {"broken": 0.01})
     s, a, r, s_next, broken = rows(2_000, 2)
-    counts = dualq.Log(s, a, r, s_next, 3, 2, costs={"broken": broken}).counts()
+    counts = dualq.ArrayLog(s, a, r, s_next, 3, 2, costs={"broken": broken}).counts()
     cost = counts.per_pair(counts.cost_sums["broken"]) / counts.visits
     dense = counts.mdp(ALPHA).transitions.toarray().reshape(3, 2, 3)
     least, _ = program(dense, -cost, np.zeros((3, 2)), 1.0, START, ALPHA)
@@ -588,7 +588,7 @@ def test_other_words_that_make_no_sense_are_refused():
         learned(200, 1, {"broken": 0.3}, margin="big")
     with pytest.raises(LogError, match="solver is 'pdhg'; with limits it must be exact"):
         learned(200, 1, {"broken": 0.3}, solver="pdhg")
-    log = dualq.Log(*rows(200, 1)[:4], 3, 2)
+    log = dualq.ArrayLog(*rows(200, 1)[:4], 3, 2)
     with pytest.raises(LogError, match="the log has no costs; name its columns"):
         dualq.learn(log, limits={"broken": 0.3})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 from collections import defaultdict
 from fractions import Fraction
@@ -17,8 +18,10 @@ from dualq import problems
 from dualq.base.errors import LogError, ModelError
 from dualq.base.labels import Labels
 from dualq.logs import counts as counts_module
+from dualq.logs import log as log_module
+from dualq.logs.array_log import ArrayLog
+from dualq.logs.checks.coverage import Coverage
 from dualq.logs.counts import Counts
-from dualq.logs.log import Log
 from dualq.solvers.exact import solve
 from dualq.worlds.simulator import settling
 from dualq.worlds.streams import Rows, Simulated
@@ -252,7 +255,7 @@ def test_a_plain_state_has_the_plain_columns():
 
 @pytest.mark.parametrize("labels", [[3, 5], ["3", "5"], [True, False], [0.5, 2.0]])
 def test_labels_keep_their_types(tmp_path, labels):
-    log = Log([0, 1], [0, 0], [1.0, 2.0], [1, 0], Labels(labels), Labels(["go"], "action"))
+    log = ArrayLog([0, 1], [0, 0], [1.0, 2.0], [1, 0], Labels(labels), Labels(["go"], "action"))
     log.to_parquet(tmp_path / "log.parquet")
     read = parquet.read_table(tmp_path / "log.parquet")["state"].to_pylist()
     assert read == labels
@@ -261,14 +264,14 @@ def test_labels_keep_their_types(tmp_path, labels):
 
 @pytest.mark.parametrize("labels", [[3, "3"], [1, 0.5], [True, 2]])
 def test_labels_of_several_types_are_refused_as_a_column(labels):
-    log = Log([0, 1], [0, 0], [1.0, 2.0], [1, 0], Labels(labels), Labels(1, "action"))
+    log = ArrayLog([0, 1], [0, 0], [1.0, 2.0], [1, 0], Labels(labels), Labels(1, "action"))
     with pytest.raises(LogError, match="labels of the column 'state' are of several types"):
         log.table()
 
 
 def test_parts_that_are_called_like_other_columns_are_told_apart():
     states = Labels([(1, 2), (3, 4)], ("time", "next_time"))
-    table = Log([0, 1], [0, 0], [1.0, 2.0], [1, 0], states, Labels(1, "action"), time=[7, 8]).table()
+    table = ArrayLog([0, 1], [0, 0], [1.0, 2.0], [1, 0], states, Labels(1, "action"), time=[7, 8]).table()
     assert table.to_pydict() == {
         "state_time": [1, 3],
         "next_time": [2, 4],
@@ -281,21 +284,21 @@ def test_parts_that_are_called_like_other_columns_are_told_apart():
 
 
 def test_ended_rows_are_in_the_table_and_in_the_stream():
-    log = Log([0, 1], [0, 0], [1.0, 2.0], [1, 0], Labels(2), Labels(1, "action"), ended=[False, True])
+    log = ArrayLog([0, 1], [0, 0], [1.0, 2.0], [1, 0], Labels(2), Labels(1, "action"), ended=[False, True])
     assert log.table()["ended"].to_pylist() == [False, True]
     assert log.stream().rows.ended.tolist() == [False, True]
     assert log.counts().ended.tolist() == [False, True]
 
 
 def test_an_unknown_range_is_what_was_seen_and_is_not_written():
-    log = Log([0, 1], [0, 0], [1.0, 2.0], [1, 0], Labels(2), Labels(1, "action"))
+    log = ArrayLog([0, 1], [0, 0], [1.0, 2.0], [1, 0], Labels(2), Labels(1, "action"))
     assert (log.reward_range, log.range_known) == ((1.0, 2.0), False)
     assert "reward_range" not in json.loads(log.table().schema.metadata[b"dualq"])
     assert not log.counts().range_known
 
 
 def test_a_long_log_is_a_table_of_several_chunks(monkeypatch):
-    monkeypatch.setattr("dualq.logs.log.TABLE_CHUNK", 7)
+    monkeypatch.setattr("dualq.logs.array_log.TABLE_CHUNK", 7)
     log = problems.chain().record(100)
     table = log.table()
     assert table["state"].num_chunks == 15
@@ -325,9 +328,9 @@ def test_a_log_is_read_only():
 )
 def test_what_is_wrong_with_a_log_is_said_with_its_row(change, message):
     right = {"state": [0, 1], "action": [0, 0], "reward": [1.0, 2.0], "next_state": [1, 0], "reward_range": (0.0, 3.0)}
-    Log(**right, states=Labels(2), actions=Labels(1, "action"))
+    ArrayLog(**right, states=Labels(2), actions=Labels(1, "action"))
     with pytest.raises(LogError, match=message):
-        Log(**(right | change), states=Labels(2), actions=Labels(1, "action"))
+        ArrayLog(**(right | change), states=Labels(2), actions=Labels(1, "action"))
 
 
 @pytest.mark.parametrize(("steps", "seed"), [(0, 0), (-1, 0), (1.5, 0), (1e3, 0), (True, 0), (10, -1), (10, "x")])
@@ -337,9 +340,38 @@ def test_steps_and_seeds_are_whole_numbers(steps, seed):
 
 
 def test_plain_arrays_with_counts_for_labels_are_a_log():
-    log = Log([0, 1, 1], [0, 0, 1], [1.0, 2.0, 3.0], [1, 1, 0], 2, 2)
+    log = ArrayLog([0, 1, 1], [0, 0, 1], [1.0, 2.0, 3.0], [1, 1, 0], 2, 2)
     assert (list(log.states), list(log.actions)) == ([0, 1], [0, 1])
     np.testing.assert_array_equal(log.counts().visits, [[1, 0], [1, 1]])
     run = dualq.train(dualq.QLearning(step_size=1.0), log, 3, discount=0.5)
     # Q(0,0) = 1; Q(1,0) = 2 + .5 max(0, 0); Q(1,1) = 3 + .5 Q(0,0)
     np.testing.assert_array_equal(run.solution.Q[log.counts().visits > 0], [1.0, 2.0, 3.5])
+
+
+# ---- the joint
+
+
+def test_every_kind_is_a_log(tmp_path):
+    log = problems.two_state().record(100)
+    log.to_parquet(tmp_path / "log.parquet")
+    assert isinstance(log, dualq.Log)
+    assert isinstance(dualq.read_log(tmp_path / "log.parquet"), dualq.Log)
+    assert not isinstance(log.counts(), dualq.Log)
+
+
+def test_the_skeleton_of_a_log_learns_what_a_table_without_order_does(tmp_path):
+    """The class in the docstring of `Log`, copied and used."""
+    examples = [e.source for e in doctest.DocTestParser().get_examples(dualq.Log.__doc__) if "class " in e.source]
+    names = {"dualq": dualq, "Coverage": Coverage}
+    exec("".join(examples), names)
+    table = problems.two_state().record(500).table()
+    roles = {"state": "state", "action": "action", "reward": "reward", "next_state": "next_state"}
+    unordered = dualq.read_log(table.drop_columns(["time"]), **roles, time=False)
+    fits = [dualq.learn(log, discount=0.9) for log in (unordered, names["CountedLog"](unordered.counts()))]
+    np.testing.assert_array_equal(fits[0].policy.matrix, fits[1].policy.matrix)
+    bounds = [(fit.certificate.lower, fit.certificate.upper, fit.expected.value) for fit in fits]
+    assert bounds[0] == bounds[1]
+
+
+def test_examples_in_docstrings_run():
+    assert doctest.testmod(log_module).failed == 0

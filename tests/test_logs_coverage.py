@@ -28,7 +28,7 @@ def walk(rng, rows, P, theta, rewards, change=None):
         columns.append((s, a, r_k[s, a] + rng.normal(), s_next))
         s = s_next
     s, a, r, s_next = map(np.array, zip(*columns, strict=True))
-    return dualq.Log(s, a, r, s_next, len(P), theta.shape[1])
+    return dualq.ArrayLog(s, a, r, s_next, len(P), theta.shape[1])
 
 
 def model(seed):
@@ -38,7 +38,7 @@ def model(seed):
 
 
 def test_figures_by_hand():
-    log = dualq.Log([0, 0, 0, 1], [0, 0, 1, 0], [1.0] * 4, [0, 1, 1, 2], 3, 2)
+    log = dualq.ArrayLog([0, 0, 0, 1], [0, 0, 1, 0], [1.0] * 4, [0, 1, 1, 2], 3, 2)
     coverage = log.coverage()
     np.testing.assert_array_equal(coverage.visits, [[2, 1], [1, 0], [0, 0]])
     assert coverage.actions_per_state.tolist() == [2, 1, 0]
@@ -81,7 +81,7 @@ def test_rows_in_any_order_are_the_log_that_their_times_tell(clock, tmp_path):
         episode = None if clock == "one walk" else shop[order]
         costs = {"late": s[order] - 1.0 * a[order]}
         columns = (x[order] for x in (s, a, r, s_next))
-        return dualq.Log(*columns, 4, 2, time=times[order], episode=episode, costs=costs, **more)
+        return dualq.ArrayLog(*columns, 4, 2, time=times[order], episode=episode, costs=costs, **more)
 
     logs = [log_of(in_time), log_of(np.random.default_rng(9).permutation(s.size))]
     logs[0].to_parquet(tmp_path / "log.parquet")  # counted by the engine, which sorts by itself
@@ -173,7 +173,7 @@ def slipping(rows):
 def test_a_hidden_state_is_noticed():
     # 0 0 1 1 0 0 1 1 ...: what follows 0 depends on what was before it. With a slip now and then it is no cycle.
     s = slipping(400)
-    log = dualq.Log(s[:-1], np.zeros(399, int), np.zeros(399), s[1:], 2, 1)
+    log = dualq.ArrayLog(s[:-1], np.zeros(399, int), np.zeros(399), s[1:], 2, 1)
     assert log.markov_test().found
     assert log.coverage().memory == log.markov_test()
     assert any("depends on the state before too" in warning for warning in log.coverage().warnings)
@@ -219,7 +219,7 @@ def test_many_numbers_in_thin_pairs_are_advised_into_bins():
 
 def test_a_probability_is_never_zero():
     s = np.tile([0, 0, 1, 1], 1000)
-    words = dualq.Log(s[:-1], np.zeros(3999, int), np.zeros(3999), s[1:], 2, 1).markov_test().words
+    words = dualq.ArrayLog(s[:-1], np.zeros(3999, int), np.zeros(3999), s[1:], 2, 1).markov_test().words
     assert "p < 1e-16" in words
 
 
@@ -228,7 +228,9 @@ def test_a_drifting_planner_is_no_warning():
     to = Policy(1.0 - two.behaviour.matrix)
     first, second = two.record(2000, seed=0), Simulator(two.mdp, to, two.start, "other").record(2000, seed=1)
     parts = (np.concatenate([getattr(log, name) for log in (first, second)]) for name in ("state", "action", "reward"))
-    both = dualq.Log(*parts, np.concatenate([first.next_state, second.next_state]), two.mdp.states, two.mdp.actions)
+    both = dualq.ArrayLog(
+        *parts, np.concatenate([first.next_state, second.next_state]), two.mdp.states, two.mdp.actions
+    )
     coverage = both.coverage()
     assert coverage.drift["behaviour"].found
     assert coverage.warnings == []
@@ -291,7 +293,7 @@ def test_a_clear_change_is_told_where_it_is(begin, end, p, by):
     otherwise = (t >= begin * N) & (t < end * N)
     s_next = (rng.random(N) < np.where((a == 0) != otherwise, 0.9, 0.1)).astype(int)
     s = np.append(0, s_next[:-1])
-    log = dualq.Log(s, a, s.astype(float), s_next, 2, 2, time=t)
+    log = dualq.ArrayLog(s, a, s.astype(float), s_next, 2, 2, time=t)
     change = (log if by == "arrays" else dualq.read_log(log.table())).coverage().drift["dynamics"]
     assert change.p_value < p
     found = [int(edge) for edge in change.period]
@@ -326,7 +328,7 @@ def test_episodes_among_each_other_are_the_same_in_arrays_and_in_a_table(clock):
             s = s_next
     rows = [rows[i] for i in rng.permutation(len(rows))]
     s, a, r, s_next, t, e = map(np.array, zip(*rows, strict=True))
-    log = dualq.Log(s, a, r, s_next, 4, 2, time=t, episode=e)
+    log = dualq.ArrayLog(s, a, r, s_next, 4, 2, time=t, episode=e)
     read = dualq.read_log(log.table())
     firsts = [min((row for row in rows if row[5] == k), key=lambda row: row[4])[0] for k in range(60)]
     assert log.starts().tolist() == read.starts().tolist() == np.bincount(firsts, minlength=4).tolist()

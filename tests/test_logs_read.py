@@ -179,7 +179,9 @@ def _in_labels(c):
 
 def test_costs_are_written_and_read_back(tmp_path):
     costs = {"late": [0.0, 1.0, 1.0]}
-    log = dualq.Log([0, 1, 0], [0, 0, 0], [1.0, 2.0, 3.0], [1, 0, 1], 2, 1, costs=costs, cost_ranges={"late": (0, 2)})
+    log = dualq.ArrayLog(
+        [0, 1, 0], [0, 0, 0], [1.0, 2.0, 3.0], [1, 0, 1], 2, 1, costs=costs, cost_ranges={"late": (0, 2)}
+    )
     log.to_parquet(tmp_path / "log.parquet")
     counts = dualq.read_log(tmp_path / "log.parquet").counts()
     assert counts.cost_sums["late"].tolist() == log.counts().cost_sums["late"].tolist() == [1.0, 1.0]

@@ -318,7 +318,7 @@ def test_training_on_a_log_is_the_log_s_own_answer():
     """Rows that end and a state that is never left are in it."""
     mdp = masked_model()
     rows = scattered(mdp, 800).rows
-    log = dualq.Log.from_rows(rows, mdp.states, mdp.actions, mdp.reward_range)
+    log = dualq.ArrayLog.from_rows(rows, mdp.states, mdp.actions, mdp.reward_range)
     found = dualq.train(dualq.PDHG(iterations=300), log, 800, discount=0.8).solution
     exact = dualq.solve(log.counts().mdp(0.8))
     np.testing.assert_allclose(found.V, exact.V, rtol=0.0, atol=1e-7)

@@ -13,7 +13,7 @@ from scipy.stats import chi2
 
 import dualq
 from dualq.base.errors import CheckpointError, LogError, ModelError
-from dualq.logs.log import Log
+from dualq.logs.array_log import ArrayLog
 from dualq.model.policy import Policy
 from dualq.worlds.streams import Played, Rows
 
@@ -81,7 +81,7 @@ def test_spaces_that_begin_elsewhere_keep_their_numbers_as_labels():
     assert seen == [5, 6, 7, 5]
     assert rows.s.tolist() == [0, 1, 2, 0]
     assert rows.a.tolist() == [1] * 4
-    log = Log.from_rows(rows, stream.states, stream.actions)
+    log = ArrayLog.from_rows(rows, stream.states, stream.actions)
     assert log.table().to_pydict()["next_state"] == [6, 7, 8, 6]
     assert log.table().to_pydict()["action"] == [6] * 4
 
@@ -175,7 +175,7 @@ def test_frozen_lake_moves_as_its_table_says(limit):
     assert cut.any() == (limit is not None)
 
     # Given (s, a), the successors have the table's frequencies: one chi-square over all cells.
-    log = Log.from_rows(rows, *(Played(env).states, Played(env).actions))
+    log = ArrayLog.from_rows(rows, *(Played(env).states, Played(env).actions))
     counts = log.counts()
     n, statistic, freedom = counts.visits, 0.0, 0
     seen = {(s, a, t): k for s, a, t, k in zip(counts.s, counts.a, counts.s_next, counts.n, strict=True)}

@@ -177,7 +177,7 @@ def swapped(late):
         rows.append((s, a, float(s)))
         s = int(rng.random() < (0.9 if (a == 0) == (t < late) else 0.1))
     s, a, r = map(np.array, zip(*rows, strict=True))
-    return dualq.Log(s[:-1], a[:-1], r[:-1], s[1:], 2, 2)
+    return dualq.ArrayLog(s[:-1], a[:-1], r[:-1], s[1:], 2, 2)
 
 
 def test_nothing_is_guaranteed_where_the_log_speaks_against_what_a_guarantee_rests_on():
@@ -267,7 +267,7 @@ def test_each_verdict_has_its_sentence_and_its_numbers(fit, expected, logged, wo
 def test_no_limit_is_guaranteed_either_where_the_log_speaks_against_it():
     for late, kept in ((2400, False), (4000, True)):
         rows = swapped(late)
-        costly = dualq.Log(*rows.rows[:4], 2, 2, costs={"pain": (rows.action == 0).astype(float)})
+        costly = dualq.ArrayLog(*rows.rows[:4], 2, 2, costs={"pain": (rows.action == 0).astype(float)})
         fit = dualq.learn(costly, discount=0.9, limits={"pain": 0.8})
         assert [limit.basis for limit in fit.limits] == ["proven"]
         assert fit.limits_kept is kept
@@ -286,7 +286,7 @@ def test_a_state_that_misses_something_is_no_ground_for_a_promise():
     while len(s) < 800:
         s.append(1 - s[-2] if rng.random() < 0.7 else int(rng.integers(2)))
     s = np.array(s)
-    fit = dualq.learn(dualq.Log(s[:-1], np.zeros(799, int), s[:-1].astype(float), s[1:], 2, 1), discount=0.5)
+    fit = dualq.learn(dualq.ArrayLog(s[:-1], np.zeros(799, int), s[:-1].astype(float), s[1:], 2, 1), discount=0.5)
     assert "memory" in fit.contradicted
     assert re.search(r"Do not use\. The log shows that .*the state misses something, so the numbers", printed(fit))
     assert re.search(r"Nothing is guaranteed: .*the state misses something\.", printed(fit))
@@ -347,7 +347,7 @@ def test_states_that_are_practically_never_seen_are_not_among_the_changes():
     # 0 -> 1 -> 0 ... is what pays and what the policy does; 2 is left for 0 and entered from nowhere.
     rng = np.random.default_rng(0)
     s, a = np.tile([0, 1, 2], 200), (rng.random(600) < 0.3).astype(int)
-    log = dualq.Log(s, a, a.astype(float), np.tile([1, 0, 0], 200), 3, 2)
+    log = dualq.ArrayLog(s, a, a.astype(float), np.tile([1, 0, 0], 200), 3, 2)
     for weight, seen in ((0.0, [0, 1]), (0.2, [0, 1, 2])):
         fit = dualq.learn(log, discount=0.5, start={0: 1.0 - weight, 2: weight}, certificate=None)
         assert fit.num_changes == 3
@@ -479,7 +479,7 @@ def test_numbers_and_labels_in_words():
 
 def test_thousands_are_written_alike_everywhere():
     s = np.arange(3000) % 1500
-    log = dualq.Log(s, np.repeat([0, 1], 1500), np.ones(3000), (s + 1) % 1500, 1500, 2)
+    log = dualq.ArrayLog(s, np.repeat([0, 1], 1500), np.ones(3000), (s + 1) % 1500, 1500, 2)
     fit = dualq.learn(log, discount=0.5, certificate=None)
     assert "In 1,500 of 1,500 states the log has tried more than one action" in fit.reason
     assert "1500" not in printed(fit)
@@ -608,7 +608,7 @@ def test_words_of_limits_where_one_decision_counts():
     rng = np.random.default_rng(4)
     n = 3_000
     kind, mail = rng.integers(0, 2, n), rng.integers(0, 2, n)
-    log = dualq.Log(kind[:-1], mail[:-1], mail[:-1] * 1.0, kind[1:], 2, 2, costs={"paper": mail[:-1] * 1.0})
+    log = dualq.ArrayLog(kind[:-1], mail[:-1], mail[:-1] * 1.0, kind[1:], 2, 2, costs={"paper": mail[:-1] * 1.0})
     fit = dualq.learn(log, discount=0.0, limits={"paper": 0.5})
     for text in (printed(fit), Words(report_html(fit)).text):
         assert "of reward per decision, at the present rate." in text

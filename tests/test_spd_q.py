@@ -161,7 +161,7 @@ def test_the_simulator_that_is_trained_on_knows_M():
     np.testing.assert_allclose(told.solution.distribution, sum(distributions(sim, 3000)) / 3000, rtol=1e-12)
     uniform = train(SPDQ(**words, distribution="known"), sim, 3000, sampling="uniform")
     np.testing.assert_allclose(uniform.solution.distribution, 0.25, rtol=1e-12)
-    with pytest.raises(ModelError, match="distribution is 'known', but Log does not know its M_k"):
+    with pytest.raises(ModelError, match="distribution is 'known', but ArrayLog does not know its M_k"):
         train(SPDQ(distribution="known"), sim.record(10), 10, discount=0.9)
     with pytest.raises(ModelError, match="'known', but nobody knows it here"):
         SPDQ(distribution="known").init(sim.mdp, 0, 0.1)

@@ -247,7 +247,7 @@ def dead_end(rows=20_000):
     rng = np.random.default_rng(0)
     s, a = rng.integers(0, 2, rows), rng.integers(0, 2, rows)
     s_next = np.where(a == 1, 2 * s, 1 - s)  # action 1: from 0 stay, from 1 to the dead end
-    return dualq.Log(s, a, -1.0 - s - 0.5 * a, s_next, 3, 2)
+    return dualq.ArrayLog(s, a, -1.0 - s - 0.5 * a, s_next, 3, 2)
 
 
 @pytest.mark.parametrize("double", [False, True])
@@ -315,7 +315,7 @@ def played(env, steps, seed):
     """A log of all that was played, as the streams tests play it."""
     stream, rows = Played(env), Rows.empty(steps)
     stream.fill(stream.init(seed), rows)
-    return dualq.Log.from_rows(rows, stream.states, stream.actions, (0.0, 1.0))
+    return dualq.ArrayLog.from_rows(rows, stream.states, stream.actions, (0.0, 1.0))
 
 
 @pytest.mark.parametrize("algorithm", [dualq.QLearning(), dualq.SPDQ(weights=0.1, zeta=0.001)])

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dualq.base import LogError as LogError
     from dualq.base import ModelError as ModelError
     from dualq.base import errors as errors
+    from dualq.logs import ArrayLog as ArrayLog
     from dualq.logs import Log as Log
     from dualq.logs import Look as Look
     from dualq.logs import counts_in_blocks as counts_in_blocks

@@ -1,6 +1,8 @@
 """What was recorded: a log as it is read, counted, checked, and handed on.
 
-log, table_log   a log in arrays, and one that stays where it lies (a file, a database) and is counted there
+log              what every log offers, of whatever kind
+array_log        a log in arrays
+table_log        one that stays where it lies (a file, a database) and is counted there
 counts, blocks   how often each (s, a, s') occurs and what it paid; the same, cut in time order
 starts, stream   where value is measured; the rows in time order, in chunks
 reading          from any source to rows: formats, columns, times, bins, episodes, bad rows, `look`
@@ -14,9 +16,9 @@ from typing import TYPE_CHECKING
 from dualq.base.faces import face
 
 if TYPE_CHECKING:
+    from dualq.logs.array_log import ArrayLog as ArrayLog
     from dualq.logs.blocks import counts_in_blocks as counts_in_blocks
     from dualq.logs.checks.coverage import Coverage as Coverage
-    from dualq.logs.checks.ends import check_said as check_said
     from dualq.logs.checks.findings import Finding as Finding
     from dualq.logs.checks.returns import returns_of as returns_of
     from dualq.logs.counts import END as END
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from dualq.logs.reading.schema import ROW as ROW
     from dualq.logs.reading.schema import Bins as Bins
     from dualq.logs.starts import start_weights as start_weights
-    from dualq.logs.table_log import TableLog as TableLog
     from dualq.logs.table_log import read_log as read_log
 
 __getattr__, __dir__, __all__ = face(__name__, __file__)

@@ -248,14 +248,13 @@ class Counts:
         S, A = self.shape
         return np.bincount(self.s.astype(np.int64) * A + self.a, weights, S * A).reshape(S, A)
 
-
-def digest(counts: Counts) -> str:
-    """A SHA-256 of labels, keys, counts and the range of rewards; sums differ in their last digits between engines."""
-    words = f"{list(counts.states)!r} {list(counts.actions)!r} {counts.reward_range!r}"
-    found = hashlib.sha256(words.encode())
-    for column in (counts.s, counts.a, counts.s_next, counts.ended, counts.n):
-        found.update(np.ascontiguousarray(column).data)
-    return found.hexdigest()
+    def digest(self) -> str:
+        """A SHA-256 of labels, keys, counts and the range of rewards; of sums engines differ in the last digits."""
+        words = f"{list(self.states)!r} {list(self.actions)!r} {self.reward_range!r}"
+        found = hashlib.sha256(words.encode())
+        for column in (self.s, self.a, self.s_next, self.ended, self.n):
+            found.update(np.ascontiguousarray(column).data)
+        return found.hexdigest()
 
 
 def check_rows(

@@ -18,22 +18,24 @@ import numpy as np
 
 from dualq.base import LogError, ModelError
 from dualq.logs.counts import Counts
+from dualq.logs.log import Log
 
 Array = np.ndarray
 
 
-def start_weights(log: Any, start: Any = None) -> Array:
-    """(S,) weights that sum to 1, of a Log, a TableLog or Counts (which know no episodes)."""
-    counts: Counts = log.counts() if hasattr(log, "counts") else log
+def start_weights(log: Log | Counts, start: Any = None) -> Array:
+    """(S,) weights that sum to 1, of a log or of counts, which know no episodes."""
+    counts = log if isinstance(log, Counts) else log.counts()
+    episodic = None if isinstance(log, Counts) or not log.has_episodes else log
     if start is None:
-        start = "episodes" if getattr(log, "has_episodes", False) else "log"
+        start = "log" if episodic is None else "episodes"
     if isinstance(start, Mapping):
         weights = _given(counts, start)
     elif start == "episodes":
-        if not getattr(log, "has_episodes", False):
+        if episodic is None:
             right = 'it has no episode column and no terminal flags, or no order; use "log" or "uniform"'
             raise LogError(f"start is 'episodes', but the log does not say where episodes begin: {right}")
-        weights = log.starts().astype(float)
+        weights = episodic.starts().astype(float)
     elif start == "log":
         weights = counts.visits.sum(axis=1).astype(float)
     elif start == "uniform":

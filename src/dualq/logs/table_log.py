@@ -1,8 +1,7 @@
 """TableLog: a log that stays where it lies; `read_log` opens one.
 
-It answers what a Log held in arrays answers (counts, stream, coverage, starts, states, actions, ranges), and everything
-is computed by the engine that holds the table. `read_log` counts at once, so that whatever is wrong with the table is
-said there: which file, which row, which value, and what would be right.
+It is a `Log` (log.py) in which everything is computed by the engine that holds the table. `read_log` counts at once, so
+that whatever is wrong with the table is said there: which file, which row, which value, and what would be right.
 
 What becomes of a row
 
@@ -29,9 +28,10 @@ import numpy as np
 
 from dualq.base import Labels, LogError, ModelError, count
 from dualq.logs.checks.coverage import Coverage, coverage_of_table, markov_test_of_table
+from dualq.logs.checks.ends import check_said
 from dualq.logs.checks.findings import Finding
 from dualq.logs.checks.trace import Trace, trace_of_table
-from dualq.logs.counts import Counts, digest
+from dualq.logs.counts import Counts
 from dualq.logs.reading.auto_bins import asked_bins, found_bins
 from dualq.logs.reading.bad_rows import check_text, quarantine_of, set_aside, stop_at_the_first
 from dualq.logs.reading.coding import MOST, Coder, too_many
@@ -42,7 +42,7 @@ from dualq.logs.reading.queries import LARGEST, Questions, check_types
 from dualq.logs.reading.schema import ROW, Bins, Schema, checked_bins, near, schema_of, without_guess
 from dualq.logs.reading.sources import Source, batches, open_source, reading, with_whole_labels
 from dualq.logs.reading.times import text_time
-from dualq.logs.stream import TableStream
+from dualq.logs.stream import TableStream, time_order
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -343,6 +343,39 @@ class TableLog:
         """How often each transition occurs, and what it paid; counted once and kept."""
         return self._counted.counts
 
+    def counts_between(self, cuts: Sequence[int]) -> list[Counts]:
+        """The counts of the rows cuts[0] to cuts[1], ... in time order: one GROUP BY with the block among the keys."""
+        q, counts = self.questions, self.counts()
+        with progress(self, "putting in order"), reading(self.opened.name):
+            groups = q.by_block(time_order(q), list(cuts[1:-1]), self.dropped > 0).to_pyarrow()
+        states, actions = self.coders
+        s, s_next = (states.find([groups[name] for name in names]) for names in (q.s, q.n))
+        a = actions.find([groups[name] for name in q.a])
+        ended = _flags(groups, "ended")
+        s_next = np.where(s_next < 0, s, s_next)  # an end without a next state: nobody reads it
+        block = groups["block"].to_numpy()
+        sums = [
+            groups[name].to_numpy()
+            for name in ("n", *(f"{x}_{what}" for x in q.numbers for what in ("sum", "squares")))
+        ]
+        return [
+            Counts.from_groups(
+                s[here],
+                a[here],
+                s_next[here],
+                ended[here],
+                [column[here] for column in sums],
+                q.schema.costs,
+                states=counts.states,
+                actions=counts.actions,
+                reward_range=counts.reward_range,
+                range_known=counts.range_known,
+                cost_ranges=counts.cost_ranges,
+                cost_ranges_known=counts.cost_ranges_known,
+            )
+            for here in (block == e for e in range(len(cuts) - 1))
+        ]
+
     @property
     def states(self) -> Labels:
         """The labels of the states, in order."""
@@ -448,6 +481,10 @@ class TableLog:
         with progress(self, "reading row by row"), reading(self.opened.name):
             return trace_of_table(self) if self.has_order else None
 
+    def check_ends(self) -> None:
+        """A LogError where episodes stop early and nothing says whether they ended there."""
+        check_said(self)
+
     def markov_test(self, level: float = 0.01) -> Finding:
         """Does the state before help to predict the next? If so, the state misses something."""
         with progress(self, "looking at the states before in"), reading(self.opened.name):
@@ -455,7 +492,7 @@ class TableLog:
 
     def digest(self) -> str:
         """A SHA-256 of the counts: other logs have others, and the order of the rows plays no part."""
-        return digest(self.counts())
+        return self.counts().digest()
 
 
 class _Counted:

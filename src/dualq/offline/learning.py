@@ -21,7 +21,7 @@ import numpy as np
 
 from dualq._version import __version__
 from dualq.base import LogError, few
-from dualq.logs import ROW, Counts, Log, TableLog, check_said, counts_in_blocks, read_log, returns_of, start_weights
+from dualq.logs import ROW, Counts, Log, counts_in_blocks, read_log, returns_of, start_weights
 from dualq.model import Policy, Solution, frequencies
 from dualq.offline.careful.clusters import shared_factor
 from dualq.offline.careful.model import Careful, careful_model
@@ -90,7 +90,7 @@ def learn(
     if start is None and discount == 0.0:
         start = "log"  # every decision counts alike, not only the first of an episode
     begin("Counting the log's rows")
-    check_said(log)
+    log.check_ends()
     counts, coverage = log.counts(), log.coverage()
     weights = start_weights(log, start)
 
@@ -149,9 +149,9 @@ def learn(
     )
 
 
-def _opened(log: Any, columns: dict[str, Any], discount: float) -> Log | TableLog:
+def _opened(log: Any, columns: dict[str, Any], discount: float) -> Log:
     """The log; where nothing that comes later counts, and no word was said of it, every row is a case of its own."""
-    if not isinstance(log, Log | TableLog):
+    if not isinstance(log, Log):
         later = (columns.get(part) for part in ("next_state", "time", "episode", "terminal", "truncated"))
         if discount == 0.0 and all(part in (None, False) for part in later):
             columns = columns | {"terminal": ROW}
@@ -161,7 +161,7 @@ def _opened(log: Any, columns: dict[str, Any], discount: float) -> Log | TableLo
     return log
 
 
-def _with_groups(log: Log | TableLog, careful: Careful, start: Array) -> Careful:
+def _with_groups(log: Log, careful: Careful, start: Array) -> Careful:
     """The errors as they are where rows of one moment, or of one episode, err together (clusters.py)."""
     trace = log.trace()
     if trace is None or not trace.has_episodes:
@@ -182,7 +182,7 @@ def _with_groups(log: Log | TableLog, careful: Careful, start: Array) -> Careful
     return dataclasses.replace(careful, expected=expected, logged=grouped(careful.logged, careful.behaviour))
 
 
-def _returns(log: Log | TableLog, counts: Counts, careful: Careful, level: float) -> tuple[Estimate | None, Any, float]:
+def _returns(log: Log, counts: Counts, careful: Careful, level: float) -> tuple[Estimate | None, Any, float]:
     """What the log's own episodes earned, whether its own model agrees, and what part of it the model filled in."""
     trace = log.trace()
     if trace is None:

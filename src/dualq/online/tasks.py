@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dualq.base import Labels, LogError, ModelError, Rows
-from dualq.logs import END, Counts, Log, TableLog
+from dualq.logs import END, ArrayLog, Counts, Log
 from dualq.model import MDP, Solution
 from dualq.online.checkpoints import digest, sha256
 from dualq.worlds import Counted, Played, Simulated, Simulator, UniformPairs
@@ -59,7 +59,7 @@ class _PlayedTask(Task):
 
 def task_of(source: Any, sampling: str = "trajectory", discount: float | None = None) -> Task:
     """A task from a Simulator, a Log or an MDP."""
-    if isinstance(source, Log | TableLog):
+    if isinstance(source, Log):
         return _task_of_log(source, discount)
     if isinstance(source, MDP):
         uniform = np.full(source.num_states, 1.0 / source.num_states)
@@ -80,7 +80,7 @@ def task_of(source: Any, sampling: str = "trajectory", discount: float | None = 
     return Task(stream, mdp, True, float(zeta), source.start, identity, silent)
 
 
-def _task_of_log(log: Log | TableLog, discount: float | None) -> Task:
+def _task_of_log(log: Log, discount: float | None) -> Task:
     """The rows of a log, with its empirical model: the sizes, the range of rewards, and what was seen."""
     discount = _checked_log_discount(discount)
     counts = log.counts()
@@ -89,8 +89,8 @@ def _task_of_log(log: Log | TableLog, discount: float | None) -> Task:
     mdp = counts.mdp(discount)
     seen = counts.visits[counts.visits > 0]
     start = np.full(mdp.num_states, 1.0 / mdp.num_states)
-    order = log.rows if isinstance(log, Log) else ()  # what lies in an engine is known by its counts
-    identity = sha256(f"{discount!r} {mdp.reward_range!r} {log.digest()}", *order)
+    order = log.rows if isinstance(log, ArrayLog) else ()  # what lies in an engine is known by its counts
+    identity = sha256(f"{discount!r} {mdp.reward_range!r} {counts.digest()}", *order)
     silent = _silent(counts, mdp.num_states)
     return Task(_Closed(log.stream(), silent), mdp, False, float(seen.min() / counts.total), start, identity, silent)
 

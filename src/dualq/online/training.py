@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualq.base import CheckpointError, ModelError, Rows
-from dualq.logs import Log, TableLog
+from dualq.logs import Log
 from dualq.model import Solution
 from dualq.online.checkpoints import resume, save, settings_of
 from dualq.online.distributions import KNOWN, uniform_pairs
@@ -130,7 +130,7 @@ def train(
     else:
         task = source if isinstance(source, Task) else task_of(source, sampling, discount)
     if hasattr(algorithm, "step_size"):  # PDHG finds its own
-        check_length(algorithm.step_size, min(steps, len(source)) if isinstance(source, Log | TableLog) else steps)
+        check_length(algorithm.step_size, min(steps, len(source)) if isinstance(source, Log) else steps)
     zeta = checked_zeta(algorithm, task)
     with _interrupts() as interrupted:
         if seeds is None:

@@ -19,7 +19,7 @@ that begins anew: what leads to an end leads to the start. The model keeps its a
 the end. `episodic=False` lets the walk stay where it is.
 
 `reset`, `behave` and `step` draw one number at a time, with NumPy's generator. `Simulated` is the stream of rows that
-algorithms read, drawn by the kernels in `walks.py`, and `record` keeps such rows as a Log.
+algorithms read, drawn by the kernels in `walks.py`, and `record` keeps such rows as an ArrayLog.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from dualq.base import WALK_STREAM, ModelError, Rows, generator_state
-from dualq.logs import Log
+from dualq.logs import ArrayLog
 from dualq.model import MDP, Policy, solve_chain
 from dualq.worlds.walks import (
     NO_DRIFT,
@@ -167,7 +167,7 @@ class Simulator:
     def _start_cumulated(self) -> Array:
         return np.cumsum(self.start)
 
-    def record(self, steps: int, seed: int = 0, costs: Mapping[str, Any] | None = None) -> Log:
+    def record(self, steps: int, seed: int = 0, costs: Mapping[str, Any] | None = None) -> ArrayLog:
         """A log of one walk, held in arrays: the same rows that a training run with the same seed sees.
 
         costs   {name: (S, A) or (S, A, S)}: what each row costs, by its pair or by its transition; recorded beside it
@@ -180,7 +180,7 @@ class Simulator:
         mdp = self.mdp
         episode = np.cumsum(rows.ended) - rows.ended if self.ends.any() else None
         paid = {name: _checked_cost(name, cost, mdp) for name, cost in (costs or {}).items()}
-        return Log(
+        return ArrayLog(
             *rows[:4],
             mdp.states,
             mdp.actions,

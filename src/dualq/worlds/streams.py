@@ -33,7 +33,7 @@ from dualq.base import (
     kernel,
     uniform,
 )
-from dualq.logs import Counts, Log
+from dualq.logs import ArrayLog, Counts
 from dualq.model import Policy
 from dualq.worlds.simulator import Simulated, Simulator
 from dualq.worlds.walks import WalkState, behaviour_weight, find, follow
@@ -193,14 +193,14 @@ class Played:
         return place
 
 
-def play(env: Any, steps: int, behaviour: Callable[[int], int] | Policy | str = "uniform", seed: int = 0) -> Log:
+def play(env: Any, steps: int, behaviour: Callable[[int], int] | Policy | str = "uniform", seed: int = 0) -> ArrayLog:
     """A Log of a Gymnasium environment with discrete spaces, played for some steps; its episodes are numbered."""
     stream, rows, episode = Played(env, behaviour), Rows.empty(int(steps)), np.zeros(int(steps), np.int64)
     state = stream.init(seed)
     for i in range(int(steps)):
         episode[i] = episode[i - 1] + (state.s[0] < 0) if i else 0
         stream.fill(state, Rows(*(column[i : i + 1] for column in rows)))
-    return Log.from_rows(rows, stream.states, stream.actions, source=f"{env}, played", episode=episode)
+    return ArrayLog.from_rows(rows, stream.states, stream.actions, source=f"{env}, played", episode=episode)
 
 
 def _discrete(env: Any, kind: str, name: str) -> Labels:

@@ -13,7 +13,7 @@ from dualq.app.report.terminal import names_and_values, plain_table
 from dualq.base import LogError, ModelError, count
 
 if TYPE_CHECKING:
-    from dualq.logs import Log
+    from dualq.logs import ArrayLog
     from dualq.model import MDP, Solution
     from dualq.worlds import Simulator
 
@@ -208,7 +208,7 @@ def simulate(
         _print_simulated(facts)
 
 
-def _absorbed_at(log: Log, simulator: Simulator) -> int | None:
+def _absorbed_at(log: ArrayLog, simulator: Simulator) -> int | None:
     """The row from which on the walk is in a state that no action leaves."""
     stuck = simulator.mdp.absorbing[log.state]
     return int(stuck.argmax()) if stuck.any() else None

@@ -70,11 +70,11 @@ class Coverage:
 
     counts: Counts = field(repr=False)
     rows: int  # that are used
-    dropped: int  # without a successor
-    skipped: int  # bad ones, set aside
-    jumps: int | None  # rows whose next_state is not the state of the following row; None where that cannot be known
-    drift: Mapping[str, Finding]  # behaviour, dynamics, rewards; empty where the log has no clock
-    drift_by: str | None  # what the periods are cut by
+    dropped: int = 0  # without a successor
+    skipped: int = 0  # bad ones, set aside
+    jumps: int | None = None  # rows whose next_state is not the state of the following row; None: that cannot be known
+    drift: Mapping[str, Finding] = field(default_factory=dict)  # behaviour, dynamics, rewards; empty without a clock
+    drift_by: str | None = None  # what the periods are cut by
     level: float = LEVEL
     memory: Finding | None = None  # does the state before matter? None where that was not asked
     remarks: tuple[str, ...] = ()  # what became of the columns when they were read

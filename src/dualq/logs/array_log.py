@@ -1,0 +1,317 @@
+"""ArrayLog: a log held in arrays, a row per decision.
+
+    state, action, reward, next_state   what was seen, done, earned, and seen next
+    time                                the order of the rows
+    episode                             which episode the row belongs to, where that is known
+    ended                               whether the row ended an episode: nothing follows, the value of next_state is 0
+
+States and actions are places 0, 1, 2, ..., and `states` and `actions` have their labels.
+A table or a file has the labels themselves; where a state has several parts (stock, season), each part has a column
+(stock, season, next_stock, next_season) instead of `state` and `next_state`. A column `ended` is there if some row
+ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dualq.base import Labels, LogError, Recorded, Rows, write_whole
+from dualq.logs.checks.coverage import Coverage, coverage_of_log, markov_test_of_log
+from dualq.logs.checks.findings import Finding
+from dualq.logs.checks.trace import Trace
+from dualq.logs.counts import Counts, check_costs, check_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Array = np.ndarray
+
+METADATA = b"dualq"  # the key of what a Parquet file keeps beside its columns: JSON
+TABLE_CHUNK = 1 << 20  # rows
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayLog:
+    """Recorded transitions, checked once and read-only after.
+
+    state, action, reward, next_state   (rows,) places of labels, and rewards
+    states, actions   labels, or how many there are: 0, 1, 2, ...
+    ended             (rows,) whether an episode ended; nowhere, if not given
+    time              (rows,) whole numbers; 0, 1, 2, ... if not given. Rows are kept in its order (see stream.py)
+    reward_range      what rewards can be, if that is known; if not, what they were, and `range_known` is False
+    source            one line: where the rows come from
+    episode           (rows,) whole numbers, if there are episodes
+    costs             {cost: (rows,)}, and `cost_ranges` {cost: what it can be} for those where that is known
+    """
+
+    state: Array = field(repr=False)
+    action: Array = field(repr=False)
+    reward: Array = field(repr=False)
+    next_state: Array = field(repr=False)
+    states: Any
+    actions: Any
+    ended: Any = field(default=None, repr=False)
+    time: Any = field(default=None, repr=False)
+    reward_range: Any = None
+    source: str = "arrays"
+    episode: Any = field(default=None, repr=False)
+    costs: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    cost_ranges: Any = None
+    range_known: bool = field(init=False)
+    cost_ranges_known: frozenset[str] = field(init=False)
+    restarts: bool = field(init=False, repr=False)  # whether time counts the steps of each episode
+
+    def __post_init__(self):
+        for name, kind in (("states", "state"), ("actions", "action")):
+            labels = getattr(self, name)
+            if not isinstance(labels, Labels):
+                object.__setattr__(self, name, Labels(labels, kind))
+        rows = Recorded(self.state, self.action, self.reward, self.next_state, self.ended).rows
+        time = np.arange(len(rows.s)) if self.time is None else np.ascontiguousarray(self.time, np.int64)
+        if time.shape != rows.s.shape:
+            raise LogError(f"the column time has {time.size} rows; the others have {rows.s.size}")
+        drawn = check_rows(rows, self.states, self.actions, self.reward_range)
+        known = self.reward_range is not None
+        low, high = self.reward_range if known else drawn
+        columns = dict(zip(("state", "action", "reward", "next_state", "ended"), rows, strict=True), time=time)
+        if self.episode is not None:
+            columns["episode"] = np.ascontiguousarray(self.episode, np.int64)
+            if columns["episode"].shape != rows.s.shape:
+                raise LogError(f"the column episode has {columns['episode'].size} rows; the others have {rows.s.size}")
+        costs, ranges = check_costs(self.costs, rows.s.size, self.cost_ranges or {})
+        restarts = self.time is not None and _restarts(time, columns.get("episode"))
+        order = None if self.time is None else _time_order(time, columns.get("episode"), restarts)
+        for name, column in columns.items():
+            column = column.view() if order is None else column[order]
+            column.flags.writeable = False
+            object.__setattr__(self, name, column)
+        object.__setattr__(self, "restarts", restarts)
+        object.__setattr__(self, "reward_range", (float(low), float(high)))
+        object.__setattr__(self, "range_known", known)
+        object.__setattr__(self, "cost_ranges_known", frozenset(self.cost_ranges or {}))
+        object.__setattr__(self, "costs", costs if order is None else {name: x[order] for name, x in costs.items()})
+        object.__setattr__(self, "cost_ranges", ranges)
+
+    @classmethod
+    def from_rows(
+        cls,
+        rows: Rows,
+        states: Labels,
+        actions: Labels,
+        reward_range: Any = None,
+        source: str = "rows",
+        episode: Any = None,
+    ) -> ArrayLog:
+        """A log of rows as streams give them, in their order; the rows are shared, not copied."""
+        s, a, r, s_next, ended = rows
+        return cls(s, a, r, s_next, states, actions, ended, reward_range=reward_range, source=source, episode=episode)
+
+    quarantine = None  # nothing is set aside
+    has_order = True  # rows are kept in the order in which they happened
+
+    @property
+    def bins(self) -> dict[str, Any]:
+        """Nothing was cut into bins."""
+        return {}
+
+    @property
+    def guessed(self) -> dict[str, tuple[str, ...]]:
+        """Nothing: the columns are what they were given as."""
+        return {}
+
+    @property
+    def available(self) -> None:
+        """Nobody said which pairs exist."""
+        return None
+
+    def __len__(self) -> int:
+        return len(self.state)
+
+    # ---- what algorithms read
+
+    @property
+    def rows(self) -> Rows:
+        """The columns that algorithms read."""
+        return Rows(self.state, self.action, self.reward, self.next_state, self.ended)
+
+    def stream(self) -> Recorded:
+        """The rows in their order, a chunk at a time."""
+        return Recorded(*self.rows)
+
+    def counts(self) -> Counts:
+        """How often each transition occurs, and what it paid."""
+        costs = self.costs, self.cost_ranges, self.cost_ranges_known
+        return Counts.from_rows(self.rows, self.states, self.actions, self.reward_range, self.range_known, *costs)
+
+    def counts_between(self, cuts: Sequence[int]) -> list[Counts]:
+        """The counts of the rows cuts[0] to cuts[1], cuts[1] to cuts[2], ..."""
+        return [
+            Counts.from_rows(
+                Rows(*(column[begin:end] for column in self.rows)),
+                self.states,
+                self.actions,
+                self.reward_range,
+                self.range_known,
+                {cost: column[begin:end] for cost, column in self.costs.items()},
+                self.cost_ranges,
+                self.cost_ranges_known,
+            )
+            for begin, end in pairwise(cuts)
+        ]
+
+    @property
+    def has_episodes(self) -> bool:
+        """Whether the log says where episodes begin: they are numbered, or some row ended one."""
+        return self.episode is not None or bool(self.ended.any())
+
+    def starts(self) -> Array:
+        """(S,) how often each state is the first of an episode."""
+        if not self.has_episodes:
+            raise LogError("no row of the log ends an episode, so it does not say where episodes begin")
+        order, first = self.by_episode()
+        first[1:] |= self.ended[order][:-1]
+        return np.bincount(self.state[order][first], minlength=len(self.states))
+
+    def by_episode(self) -> tuple[Array, Array]:
+        """(rows,) an order of the rows, one episode after another and each by time; and where in it episodes begin."""
+        first = np.zeros(len(self), bool)
+        first[:1] = True
+        if self.episode is None:
+            return np.argsort(self.time, kind="stable"), first
+        order = np.lexsort((self.time, self.episode))
+        first[1:] = np.diff(self.episode[order]) != 0
+        return order, first
+
+    def coverage(self, level: float = 0.01) -> Coverage:
+        """What the log can tell and what it cannot: support, drift, what is missing."""
+        return coverage_of_log(self, level)
+
+    def trace(self) -> Trace:
+        """The rows one after another, episode by episode."""
+        order, first = self.by_episode()
+        column = {name: getattr(self, name)[order] for name in ("state", "action", "reward", "next_state", "ended")}
+        return Trace(
+            s=column["state"],
+            a=column["action"],
+            r=column["reward"],
+            s_next=column["next_state"],
+            ended=column["ended"],
+            cut=np.zeros(len(self), bool),
+            bad=np.zeros(len(self), bool),
+            episode=np.cumsum(first) - 1,
+            t=self.time[order].astype(float),
+            shape=(len(self.states), len(self.actions)),
+            costs={cost: values[order] for cost, values in self.costs.items()},
+            has_episodes=self.episode is not None,
+            restarts=self.restarts,
+        )
+
+    def check_ends(self) -> None:
+        """Nothing to ask: `ended` says of every row whether it ended its episode."""
+
+    def markov_test(self, level: float = 0.01) -> Finding:
+        """Does the state before help to predict the next? If so, the state misses something."""
+        return markov_test_of_log(self, level)
+
+    def digest(self) -> str:
+        """A SHA-256 of the counts: other logs have others, and the order of the rows plays no part."""
+        return self.counts().digest()
+
+    # ---- what people read
+
+    @cached_property
+    def columns(self) -> dict[str, tuple[str, ...]]:
+        """{"state": its columns in a table, "next_state": ..., "action": ...}."""
+        columns: dict[str, tuple[str, ...]] = {}
+        taken = {"reward", "time", "ended", "episode"}
+        for name, labels, prefix in (
+            ("action", self.actions, ""),
+            ("state", self.states, ""),
+            ("next_state", self.states, "next_"),
+        ):
+            parts = (name,) if len(labels.names) == 1 else tuple(prefix + part for part in labels.names)
+            columns[name] = tuple(f"{name}_{part}" if part in taken else part for part in parts)
+            taken |= set(columns[name])
+        return columns
+
+    def table(self) -> pa.Table:
+        """The log as an Arrow table, in labels, with the reward range among the schema's metadata."""
+        import pyarrow as pa
+
+        columns: dict[str, Any] = {}
+        columns |= _labelled(self.columns["state"], self.states, self.state)
+        columns |= _labelled(self.columns["action"], self.actions, self.action)
+        columns["reward"] = pa.array(self.reward)
+        columns |= _labelled(self.columns["next_state"], self.states, self.next_state)
+        columns["time"] = pa.array(self.time)
+        if self.episode is not None:
+            columns["episode"] = pa.array(self.episode)
+        if self.ended.any():
+            columns["ended"] = pa.array(self.ended)
+        for cost, values in self.costs.items():
+            if cost in columns:
+                raise LogError(f"the cost {cost!r} has the name of another column; call it otherwise")
+            columns[cost] = pa.array(values)
+        kept = {"source": self.source, "columns": self.columns}
+        if self.range_known:
+            kept["reward_range"] = self.reward_range
+        if self.costs:
+            kept["costs"] = list(self.costs)
+            kept["cost_ranges"] = {cost: self.cost_ranges[cost] for cost in sorted(self.cost_ranges_known)}
+        return pa.table(columns, metadata={METADATA: json.dumps(kept).encode()})
+
+    def to_parquet(self, path: str | os.PathLike) -> None:
+        """Write the table as a Parquet file, whole or not at all; rewards are exact."""
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        sink = pa.BufferOutputStream()
+        parquet.write_table(self.table(), sink)
+        write_whole(path, sink.getvalue().to_pybytes())
+
+
+def _restarts(time: Array, episode: Array | None) -> bool:
+    """Whether time counts the steps of each episode, rather than days that all of them share (episodes.py)."""
+    if episode is None or episode.size == 0:
+        return False
+    order = np.lexsort((time, episode))
+    begins = np.flatnonzero(np.diff(episode[order], prepend=episode[order[0]] - 1))
+    first, last = time[order][begins], time[order][np.append(begins[1:], time.size) - 1]
+    if first.size < 2 or first.min() < first.max():
+        return False
+    return last.min() < last.max() or first.size > np.unique(time).size
+
+
+def _time_order(time: Array, episode: Array | None, restarts: bool) -> Array | None:
+    """The rows in time order; None where they stand in it already."""
+    keys = [time] if episode is None else [time, episode] if restarts else [episode, time]  # the last comes first
+    order = np.lexsort(keys)
+    return None if (np.diff(order) == 1).all() else order
+
+
+def _labelled(names: tuple[str, ...], labels: Labels, places: Array) -> dict[str, Any]:
+    """{column: the labels at these places}, one column for each of their parts; types as the labels have them."""
+    import pyarrow as pa
+
+    parts = labels.columns().values() if len(labels) else [[] for _ in names]
+    columns = {}
+    for name, part in zip(names, parts, strict=True):
+        kinds = sorted({type(value).__name__ for value in part})
+        if len(kinds) > 1:  # Arrow would make 1.0 of 1 beside 0.5
+            several = f"labels of the column {name!r} are of several types, {' and '.join(kinds)}"
+            raise LogError(f"{several}; a column must have one")
+        try:
+            values = pa.array(part)
+        except (pa.ArrowException, OverflowError) as error:
+            raise LogError(f"labels of the column {name!r} cannot be kept in a table ({error})") from None
+        chunks = [values.take(pa.array(places[i : i + TABLE_CHUNK])) for i in range(0, len(places), TABLE_CHUNK)]
+        columns[name] = pa.chunked_array(chunks, values.type)
+    return columns
