@@ -2,12 +2,14 @@
 
 import pickle
 
+import numpy as np
 import pytest
 
 from dualq.base import about
-from dualq.base.errors import DualqError, InfeasibleError, LabelError, LogError, Parts
+from dualq.base.errors import DualqError, ErrorParts, InfeasibleError, LabelError, LogError, ModelError
 from dualq.base.labels import Labels
-from dualq.model import read_model
+from dualq.model import MDP, Policy, limits, read_model
+from dualq.solvers import solve
 
 HEADER = "state,action,next_state,probability,reward\n"
 
@@ -18,7 +20,7 @@ def test_every_part_is_a_field_and_none_where_it_does_not_apply():
     assert (error.path, error.row, error.column, error.value) == ("orders.csv", 3, "profit", "x")
     assert (error.line, error.argument, error.state, error.action) == (None, None, None, None)
     assert set(error.parts) == {"path", "row", "column", "value"}
-    assert all(getattr(DualqError("nothing known"), name) is None for name in Parts.__annotations__)
+    assert all(getattr(DualqError("nothing known"), name) is None for name in ErrorParts.__annotations__)
 
 
 def test_about_adds_what_the_error_does_not_say_itself():
@@ -63,3 +65,29 @@ def test_a_model_without_a_discount_names_the_argument(tmp_path):
     with pytest.raises(DualqError) as caught:
         read_model(path)
     assert caught.value.parts == {"path": str(path), "argument": "discount"}
+
+
+TWO = [[[1.0, 0.0]], [[0.0, 1.0]]]
+
+
+@pytest.mark.parametrize(
+    ("make", "parts"),
+    [
+        (
+            lambda: MDP([[[0.5, 0.4]], [[0.0, 1.0]]], [[0.0], [0.0]], 0.9, states=["a", "b"]),
+            {"state": "a", "action": 0},
+        ),
+        (lambda: MDP(TWO, [[0.0], [np.inf]], 0.9), {"state": 1, "action": 0, "value": np.inf}),
+        (lambda: MDP(TWO, [[0.0], [0.0]], 1.5), {"argument": "discount", "value": 1.5}),
+        (
+            lambda: solve(MDP(TWO, [[0.0], [1.0]], 0.9), weights=[1, -2]),
+            {"argument": "weights", "state": 1, "value": -2},
+        ),
+        (lambda: Policy([[0.5, 0.6]], ["a"]), {"state": "a", "value": [0.5, 0.6]}),
+        (lambda: limits.parse("stockout=2"), {"argument": "limits", "value": "stockout=2"}),
+    ],
+)
+def test_models_policies_and_limits_say_what_they_are_about(make, parts):
+    with pytest.raises(ModelError) as caught:
+        make()
+    assert caught.value.parts == parts

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dualq.base import errors as errors
     from dualq.base.errors import CheckpointError as CheckpointError
     from dualq.base.errors import DualqError as DualqError
+    from dualq.base.errors import ErrorParts as ErrorParts
     from dualq.base.errors import InfeasibleError as InfeasibleError
     from dualq.base.errors import LogError as LogError
     from dualq.base.errors import ModelError as ModelError

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TypedDict, Unpack, cast
 
 
-class Parts(TypedDict, total=False):
+class ErrorParts(TypedDict, total=False):
     """What an error is about; `DualqError` says what each is."""
 
     path: str
@@ -44,18 +44,18 @@ class DualqError(Exception):
     state: object = None
     action: object = None
 
-    def __init__(self, message: str, **parts: Unpack[Parts]) -> None:
+    def __init__(self, message: str, **parts: Unpack[ErrorParts]) -> None:
         super().__init__(message)
         vars(self).update(parts)
 
     @property
-    def parts(self) -> Parts:
+    def parts(self) -> ErrorParts:
         """The fields that apply, by name: for an error that says more about the same."""
-        return cast(Parts, {name: vars(self)[name] for name in Parts.__annotations__ if name in vars(self)})
+        return cast(ErrorParts, {name: vars(self)[name] for name in ErrorParts.__annotations__ if name in vars(self)})
 
 
 @contextmanager
-def about(**parts: Unpack[Parts]) -> Iterator[None]:
+def about(**parts: Unpack[ErrorParts]) -> Iterator[None]:
     """Errors raised inside are about these parts, where they do not say otherwise themselves."""
     try:
         yield
@@ -91,7 +91,7 @@ class InfeasibleError(DualqError, ValueError):
         conflict: tuple[str, ...] = (),
         least: dict[str, float] | None = None,
         nearest: dict[str, float] | None = None,
-        **parts: Unpack[Parts],
+        **parts: Unpack[ErrorParts],
     ):
         super().__init__(message, **parts)
         self.conflict, self.least, self.nearest = conflict, least or {}, nearest or {}

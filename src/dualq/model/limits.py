@@ -89,7 +89,9 @@ class Limit:
         if bad.any():
             s, a = (int(i) for i in np.argwhere(bad)[0])
             place = f"({mdp.states.describe(s)}, {mdp.actions.describe(a)})"
-            raise ModelError(f"the cost of limit {self.name!r} at {place} is {self.cost[s, a]:g}; it must be finite")
+            value = float(self.cost[s, a])
+            words = f"the cost of limit {self.name!r} at {place} is {value:g}; it must be finite"
+            raise ModelError(words, argument="limits", state=mdp.states[s], action=mdp.actions[a], value=value)
 
     def on(self, mdp: MDP) -> Array:
         """The cost, zero where an action does not exist."""
@@ -324,14 +326,15 @@ def parse(text: str) -> Words:
     right = "write NAME<=NUMBER or NAME>=NUMBER, such as stockout<=0.02"
     match = FORM.fullmatch(text)
     if match is None:
-        raise ModelError(f"the limit {text!r} has no <= or >=; {right}")
+        raise ModelError(f"the limit {text!r} has no <= or >=; {right}", argument="limits", value=text)
     name, sense = match["name"], {"≤": "<=", "≥": ">="}.get(match["sense"], match["sense"])
     if not name:
-        raise ModelError(f"the limit {text!r} names nothing; {right}")
+        raise ModelError(f"the limit {text!r} names nothing; {right}", argument="limits", value=text)
     try:
         bound = _finite("", float(match["bound"]))
     except ValueError:  # ModelError is one
-        raise ModelError(f"the limit {text!r} has the bound {match['bound']!r}, which is no number; {right}") from None
+        wrong = f"the limit {text!r} has the bound {match['bound']!r}, which is no number"
+        raise ModelError(f"{wrong}; {right}", argument="limits", value=text) from None
     return Words(name, sense, bound / 100.0 if match["percent"] else bound)
 
 
@@ -352,9 +355,11 @@ def as_limits(limits: Any, costs: Mapping[str, Array] | None = None) -> dict[str
         if isinstance(limit, Words):
             limit = Limit(limit.name, _named(costs or {}, limit.name), limit.sense, limit.bound)
         if not isinstance(limit, Limit | ActionCap | Near):
-            raise ModelError(f"{limit!r} is no limit; make one with dualq.limits, such as limits.average(...)")
+            right = "make one with dualq.limits, such as limits.average(...)"
+            raise ModelError(f"{limit!r} is no limit; {right}", argument="limits", value=limit)
         if limit.name in found:
-            raise ModelError(f"two limits are named {limit.name!r}; give each a name of its own")
+            words = f"two limits are named {limit.name!r}; give each a name of its own"
+            raise ModelError(words, argument="limits", value=limit.name)
         found[limit.name] = limit
     return found
 
@@ -372,7 +377,7 @@ def _named(costs: Mapping[str, Array], name: str) -> Array:
         return costs[name]
     close = nearest(name, costs)
     known = f"did you mean {close!r}?" if close is not None else f"known are {', '.join(map(repr, costs)) or 'none'}"
-    raise ModelError(f"no cost is named {name!r}; {known}")
+    raise ModelError(f"no cost is named {name!r}; {known}", argument="limits", value=name)
 
 
 # ---- small things
@@ -411,14 +416,14 @@ def _finite(what: str, number: Any) -> float:
     try:
         value = float(number)
     except (TypeError, ValueError):
-        raise ModelError(f"{what} is {number!r}; it must be a number") from None
+        raise ModelError(f"{what} is {number!r}; it must be a number", argument="limits", value=number) from None
     if not np.isfinite(value):
-        raise ModelError(f"{what} is {value:g}; it must be finite")
+        raise ModelError(f"{what} is {value:g}; it must be finite", argument="limits", value=value)
     return value
 
 
 def _share(what: str, number: Any) -> float:
     value = _finite(what, number)
     if not 0.0 <= value <= 1.0:
-        raise ModelError(f"{what} is {value:g}; it must be from 0 to 1")
+        raise ModelError(f"{what} is {value:g}; it must be from 0 to 1", argument="limits", value=value)
     return value

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dualq.base import Labels, ModelError, as_labels, kernel, unsigned
+from dualq.base import ErrorParts, Labels, ModelError, as_labels, kernel, unsigned
 
 Array = np.ndarray
 
@@ -86,16 +86,15 @@ class MDP:
                 raise ModelError(f"available has shape {available.shape}; it must be {(num_states, num_actions)}")
             lacking = ~available.any(axis=1)
             if lacking.any():
-                state = states.describe(int(lacking.argmax()))
-                raise ModelError(f"no action is available in {state}; give it at least one")
+                s = int(lacking.argmax())
+                words = f"no action is available in {states.describe(s)}; give it at least one"
+                raise ModelError(words, argument="available", state=states[s])
             rows = _kept(rows, available.ravel())
 
-        def place(row: int) -> str:
-            return f"({states.describe(row // num_actions)}, {actions.describe(row % num_actions)})"
-
-        indptr, indices, probabilities = _checked_rows(rows, available, place)
+        pairs = _Pairs(states, actions)
+        indptr, indices, probabilities = _checked_rows(rows, available, pairs)
         shape = num_states, num_actions
-        expected, drawn_range = _expected_rewards(rewards, indptr, indices, probabilities, shape, place)
+        expected, drawn_range = _expected_rewards(rewards, indptr, indices, probabilities, shape, pairs)
 
         largest = max(abs(drawn_range[0]), abs(drawn_range[1])) / (1.0 - discount)
         if largest > LARGEST_VALUE:
@@ -200,8 +199,7 @@ class MDP:
             return self.default_weights()
         eta = self.checked_start(weights)
         if not eta.all():
-            s = int((eta == 0.0).argmax())
-            raise ModelError(f"weight of {self.states.describe(s)} is {eta[s]:g}; weights must be positive")
+            raise self._weight_error(int((eta == 0.0).argmax()), 0.0)
         return eta
 
     def checked_start(self, weights: Any) -> Array:
@@ -215,8 +213,12 @@ class MDP:
         wrong = ~(np.isfinite(start) & (start >= 0.0))
         if wrong.any():
             s = int(wrong.argmax())
-            raise ModelError(f"weight of {self.states.describe(s)} is {start[s]:g}; weights must be positive")
+            raise self._weight_error(s, float(start[s]))
         return start
+
+    def _weight_error(self, s: int, weight: float) -> ModelError:
+        words = f"weight of {self.states.describe(s)} is {weight:g}; weights must be positive"
+        return ModelError(words, argument="weights", state=self.states[s], value=weight)
 
     def q_values(self, V: Array) -> Array:
         """Q = R + alpha P V as an array (S, A); -inf where the action does not exist."""
@@ -232,7 +234,9 @@ def checked_discount(discount: Any) -> float:
     discount = _number("discount", discount)
     if not 0.0 <= discount < 1.0:
         advice = " (for episodes that end, use absorbing states and, say, 0.999)" if discount == 1.0 else ""
-        raise ModelError(f"discount is {discount:g}; it must be at least 0 and below 1{advice}")
+        raise ModelError(
+            f"discount is {discount:g}; it must be at least 0 and below 1{advice}", argument="discount", value=discount
+        )
     return discount
 
 
@@ -240,7 +244,7 @@ def _number(name: str, value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise ModelError(f"{name} is {value!r}; it must be a number") from None
+        raise ModelError(f"{name} is {value!r}; it must be a number", argument=name, value=value) from None
 
 
 def _numbers(name: str, values: Any) -> Array:
@@ -249,7 +253,7 @@ def _numbers(name: str, values: Any) -> Array:
             raise TypeError("these are complex")
         return np.asarray(values, dtype=float)
     except (TypeError, ValueError) as error:
-        raise ModelError(f"{name} must be an array of real numbers ({error})") from None
+        raise ModelError(f"{name} must be an array of real numbers ({error})", argument=name) from None
 
 
 def _sparse_rows(P: Any) -> tuple[Any, int]:
@@ -274,7 +278,23 @@ def _kept(rows: Any, wanted: Array) -> sp.csr_array:
     return sp.csr_array((rows.data[entries], rows.indices[entries], indptr), shape=rows.shape)
 
 
-def _checked_rows(rows: Any, available: Array | None, place) -> tuple[Array, Array, Array]:
+@dataclass(frozen=True)
+class _Pairs:
+    """The rows of a model, s*A + a, in its labels: how errors name them."""
+
+    states: Labels
+    actions: Labels
+
+    def named(self, row: int) -> str:
+        s, a = divmod(row, len(self.actions))
+        return f"({self.states.describe(s)}, {self.actions.describe(a)})"
+
+    def parts(self, row: int) -> ErrorParts:
+        s, a = divmod(row, len(self.actions))
+        return {"state": self.states[s], "action": self.actions[a]}
+
+
+def _checked_rows(rows: Any, available: Array | None, pairs: _Pairs) -> tuple[Array, Array, Array]:
     """The three CSR arrays, every available pair's row a distribution; in the caller's memory where the types fit."""
     num_rows, num_states = rows.shape
     # One integer type for both index arrays, as SciPy wants it: four bytes unless there are over 2**31 nonzeros.
@@ -285,7 +305,8 @@ def _checked_rows(rows: Any, available: Array | None, place) -> tuple[Array, Arr
     row, deviation = _check(unsigned(indptr), unsigned(indices), probabilities, wanted, num_states, ROW_SUM_TOLERANCE)
     if row >= 0:
         entries = slice(indptr[row], indptr[row + 1])
-        raise ModelError(f"row {place(row)} {_complaint(indices[entries], probabilities[entries], num_states)}")
+        wrong = _complaint(indices[entries], probabilities[entries], num_states)
+        raise ModelError(f"row {pairs.named(row)} {wrong}", **pairs.parts(row))
     if deviation > 1e-15 * max(1, rows.nnz // num_rows):  # more than rounding
         sums = np.bincount(np.repeat(np.arange(num_rows), np.diff(indptr)), probabilities, num_rows)
         probabilities = probabilities / np.repeat(sums, np.diff(indptr))
@@ -336,7 +357,7 @@ def _never_left(indptr, indices, probabilities, num_actions):
     return never_left
 
 
-def _expected_rewards(rewards, indptr, indices, probabilities, shape, place):
+def _expected_rewards(rewards, indptr, indices, probabilities, shape, pairs):
     """Expected rewards (S, A), and the range of the rewards that transitions of positive probability pay."""
     num_states, num_actions = shape
     sparse = sp.issparse(rewards)
@@ -346,7 +367,9 @@ def _expected_rewards(rewards, indptr, indices, probabilities, shape, place):
         expected = np.zeros(shape)
         row, low, high = _copy_rewards(unsigned(indptr), np.ascontiguousarray(rewards).ravel(), expected.ravel())
         if row >= 0:
-            raise ModelError(f"reward of {place(row)} is {rewards.flat[row]:g}; rewards must be finite numbers")
+            value = float(rewards.flat[row])
+            words = f"reward of {pairs.named(row)} is {value:g}; rewards must be finite numbers"
+            raise ModelError(words, value=value, **pairs.parts(row))
         return expected, (low, high)
     elif rewards.shape == ((num_states * num_actions, num_states) if sparse else (*shape, num_states)):
         row_of = np.repeat(np.arange(num_states * num_actions), np.diff(indptr))
@@ -356,10 +379,9 @@ def _expected_rewards(rewards, indptr, indices, probabilities, shape, place):
         bad = possible & ~np.isfinite(per_transition)
         if bad.any():
             j = int(bad.argmax())
-            raise ModelError(
-                f"reward of {place(int(row_of[j]))} to state {indices[j]} is {per_transition[j]:g}; "
-                "rewards must be finite numbers"
-            )
+            row, value = int(row_of[j]), float(per_transition[j])
+            words = f"reward of {pairs.named(row)} to state {indices[j]} is {value:g}; rewards must be finite numbers"
+            raise ModelError(words, value=value, **pairs.parts(row))
         paid = per_transition[possible]
         expected = np.bincount(row_of[possible], probabilities[possible] * paid, num_states * num_actions).reshape(
             shape

@@ -24,6 +24,7 @@ import scipy.sparse as sp
 
 from dualq.base import (
     CheckpointError,
+    ErrorParts,
     Labels,
     ModelError,
     about,
@@ -35,7 +36,6 @@ from dualq.base import (
     save_arrays,
     write_whole,
 )
-from dualq.base.errors import Parts
 from dualq.model.mdp import MDP, ROW_SUM_TOLERANCE
 from dualq.model.policy import Policy
 
@@ -426,7 +426,7 @@ def _csv_bytes(header: Iterable[str], columns: Iterable[Iterable[Any]]) -> bytes
 # ---- words for messages
 
 
-def _row_error(path: Path, i: int, wrong: str, /, **parts: Unpack[Parts]) -> ModelError:
+def _row_error(path: Path, i: int, wrong: str, /, **parts: Unpack[ErrorParts]) -> ModelError:
     """What is wrong with the i-th row of data."""
     row = _row(path, i)
     error = ModelError(f"{path}: row {row}: {wrong}", **parts)

@@ -50,7 +50,8 @@ class Policy:
         if bad.any():
             s = int(bad.argmax())
             row = matrix[s].tolist()
-            raise ModelError(f"policy in {states.describe(s)} is {row}; it must be probabilities summing to 1")
+            words = f"policy in {states.describe(s)} is {row}; it must be probabilities summing to 1"
+            raise ModelError(words, state=states[s], value=row)
         undecided = np.zeros(matrix.shape[0], bool) if undecided is None else np.array(undecided, dtype=bool)
         for array in (matrix, undecided):
             array.flags.writeable = False
@@ -174,4 +175,5 @@ class Policy:
         if outside.any():
             s, a = (int(i) for i in np.argwhere(outside)[0])
             action, state = self.actions.describe(a), self.states.describe(s)
-            raise ModelError(f"the policy takes {action} in {state}, where it does not exist")
+            words = f"the policy takes {action} in {state}, where it does not exist"
+            raise ModelError(words, state=self.states[s], action=self.actions[a])

@@ -132,7 +132,10 @@ def checked_distribution(mdp: MDP, distribution: Any) -> Array | None:
     if wrong.any():
         s, a = (int(i) for i in np.argwhere(wrong)[0])
         place = f"({mdp.states.describe(s)}, {mdp.actions.describe(a)})"
-        raise ModelError(f"distribution at {place} is {M[s, a]:g}; it must be positive")
+        words = f"distribution at {place} is {M[s, a]:g}; it must be positive"
+        raise ModelError(
+            words, argument="distribution", state=mdp.states[s], action=mdp.actions[a], value=float(M[s, a])
+        )
     return M
 
 
