@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from common import markdown, publish
 
-from dualq import MDP, Policy, problems
+from dualq import MDP, TablePolicy, problems
 from dualq.logs.counts import Counts
 from dualq.model.limits import average
 from dualq.offline.careful.clusters import shared_factor
@@ -79,7 +79,7 @@ class Case:
     def truth(self, matrix, start):
         """The value from the start, and {cost: per step}; actions that are not possible are not taken."""
         matrix = np.where(self.mdp.available, matrix[: self.R.shape[0]], 0.0)
-        policy = Policy(matrix / matrix.sum(axis=1, keepdims=True))
+        policy = TablePolicy(matrix / matrix.sum(axis=1, keepdims=True))
         d = policy.occupancy(self.mdp, np.maximum(start, np.finfo(float).tiny))
         costs = {name: (1.0 - self.discount) * float((d * chance).sum()) for name, chance in self.costs.items()}
         return float((d * self.R).sum()), costs

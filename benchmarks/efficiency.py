@@ -26,7 +26,7 @@ from joblib import Parallel, delayed
 from dualq import PDHG, QLearning, inverse_sqrt, linear, problems, solve, visits
 from dualq.base.transitions import Rows
 from dualq.logs.counts import Counts
-from dualq.model.policy import Policy
+from dualq.model.policy import TablePolicy
 from dualq.online.training import task_of
 from dualq.solvers.pdhg import solve_pdhg
 from dualq.solvers.programs import METHODS, OPTIONS, _highs_lp, _scaled, primal
@@ -56,7 +56,7 @@ RULES = {
 
 
 def measured(mdp, exact, Q):
-    loss = (exact.V - Policy.greedy(Q).value(mdp)).max()
+    loss = (exact.V - TablePolicy.greedy(Q).value(mdp)).max()
     there = mdp.available
     return np.abs(Q - exact.Q)[there].max(), loss if loss > KNOWN else 0.0
 

@@ -33,7 +33,7 @@ from functools import partial
 import numpy as np
 from common import markdown, publish
 
-from dualq import MDP, Policy, problems, solve
+from dualq import MDP, TablePolicy, problems, solve
 from dualq.logs.counts import Counts
 from dualq.offline.careful.model import careful_model
 
@@ -74,7 +74,7 @@ class Problem:
         habit = np.where(self.mdp.available, np.maximum(visits.sum(axis=0) / visits.sum(), np.finfo(float).tiny), 0.0)
         habit /= habit.sum(axis=1, keepdims=True)
         matrix = np.where(visits.any(axis=1)[:, None], matrix[: visits.shape[0]], habit)
-        return Policy(matrix).value(self.mdp)
+        return TablePolicy(matrix).value(self.mdp)
 
 
 # ---- ways to learn: counts, start -> (policy, what it promises)
@@ -110,7 +110,7 @@ def cloned(counts, mdp):
 def cloning(counts, start):
     mdp = counts.mdp(DISCOUNT)
     behaviour, _ = cloned(counts, mdp)
-    return behaviour, float(start @ Policy(behaviour).value(mdp)[: start.size])
+    return behaviour, float(start @ TablePolicy(behaviour).value(mdp)[: start.size])
 
 
 def spibb(counts, start, enough=10):
@@ -119,14 +119,14 @@ def spibb(counts, start, enough=10):
     behaviour, visits = cloned(counts, mdp)
     free = visits >= enough
     kept, mass, some = np.where(free, 0.0, behaviour), np.where(free, behaviour, 0.0).sum(axis=1), free.any(axis=1)
-    policy, V = behaviour, Policy(behaviour).value(mdp)
+    policy, V = behaviour, TablePolicy(behaviour).value(mdp)
     for _ in range(100):
         better = kept.copy()
         best = np.where(free, mdp.q_values(V), -np.inf).argmax(axis=1)
         better[some, best[some]] += mass[some]
         if np.array_equal(better, policy):
             break
-        policy, V = better, Policy(better / better.sum(axis=1, keepdims=True)).value(mdp)
+        policy, V = better, TablePolicy(better / better.sum(axis=1, keepdims=True)).value(mdp)
     return policy, float(start @ V[: start.size])
 
 

@@ -61,7 +61,7 @@ def greedy(counts, mdp):
     matrix = dualq.solve(counts.mdp(mdp.discount)).primal_policy.matrix[: mdp.num_states] * mdp.available
     # in states that the log never left the empirical model has every action, the true one may not
     matrix = np.where(matrix.any(axis=1, keepdims=True), matrix, mdp.available)
-    return dualq.Policy(matrix / matrix.sum(axis=1, keepdims=True), mdp.states, mdp.actions)
+    return dualq.TablePolicy(matrix / matrix.sum(axis=1, keepdims=True), mdp.states, mdp.actions)
 
 
 def two_state():
@@ -70,7 +70,7 @@ def two_state():
 
 def two_state_wandering():
     base = two_state()
-    return drifting(base, dualq.wandering(dualq.Policy([[0.9, 0.1], [0.05, 0.95]]), 2.0))
+    return drifting(base, dualq.wandering(dualq.TablePolicy([[0.9, 0.1], [0.05, 0.95]]), 2.0))
 
 
 def garnet():
@@ -80,7 +80,7 @@ def garnet():
 def garnet_settling():
     base = garnet()
     skewed = np.tile([0.7, 0.1, 0.1, 0.1], (20, 1))
-    return drifting(base, dualq.settling(dualq.Policy(skewed), 0.3))
+    return drifting(base, dualq.settling(dualq.TablePolicy(skewed), 0.3))
 
 
 def frozen_lake():
@@ -127,7 +127,7 @@ def replication(problem, size, seed, bootstrap):
     certificate = dualq.certificate_of(blocks, *ask, **given)
     value = policy.value(mdp)
     n = np.where(counts.visits.any(axis=1, keepdims=True), counts.visits, mdp.available)
-    usual = dualq.Policy(n / n.sum(axis=1, keepdims=True), mdp.states, mdp.actions).value(mdp)
+    usual = dualq.TablePolicy(n / n.sum(axis=1, keepdims=True), mdp.states, mdp.actions).value(mdp)
     table, rounding = certificate.per_state, 1e-7 * np.abs(best).max()
     low, high = certificate.behaviour
     broken_floor = certificate.lower > eta @ value + rounding

@@ -67,7 +67,7 @@ class Problem:
         mdp, nu = self.simulator.mdp, self.simulator.start
         matrix = np.where(mdp.available, policy.matrix, 0.0)
         matrix = np.where(matrix.sum(axis=1, keepdims=True) > 0.0, matrix, mdp.available)
-        policy = dualq.Policy(matrix / matrix.sum(axis=1, keepdims=True))
+        policy = dualq.TablePolicy(matrix / matrix.sum(axis=1, keepdims=True))
         d = (1.0 - mdp.discount) * policy.occupancy(mdp, nu)
         costs = {name: float(np.sum(d * expected(mdp, cost))) for name, cost in self.recorded.items()}
         return float(np.sum(d * mdp.rewards)) / (1.0 - mdp.discount), costs

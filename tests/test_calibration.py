@@ -9,7 +9,7 @@ from scipy.stats import binom
 from dualq.logs.counts import Counts
 from dualq.model.limits import Limit
 from dualq.model.mdp import MDP
-from dualq.model.policy import Policy
+from dualq.model.policy import TablePolicy
 from dualq.offline.careful.clusters import influences, shared_factor
 from dualq.offline.careful.model import careful_model
 from dualq.offline.careful.selection_bias import kept_of
@@ -42,7 +42,7 @@ def test_the_expected_value_lies_within_its_errors():
     for _ in range(20):
         columns = drawn(P, R, 0.5, 10_000, rng)
         fit = careful_model(Counts.from_arrays(*columns, states=200, actions=5), 0.9, start)
-        true = float(start @ Policy(fit.policy.matrix).value(mdp))
+        true = float(start @ TablePolicy(fit.policy.matrix).value(mdp))
         held += abs(fit.expected.value - true) <= 1.96 * fit.expected.standard_error
     assert held >= 16
 
@@ -75,7 +75,7 @@ def cost_of(seen, rows, action):
     )
     known = Estimates(counts, careful_model(counts, 0.0, [1.0]), np.ones(1))
     asked = Asked(Limit("c", known.means("c"), "<=", 1.0), "c")
-    return known.claimed(asked, Policy(np.eye(len(rows))[[action]]))
+    return known.claimed(asked, TablePolicy(np.eye(len(rows))[[action]]))
 
 
 def test_a_cost_that_was_hardly_seen_is_within_its_errors():
@@ -138,7 +138,7 @@ def test_influences_are_those_of_the_value():
     rng = np.random.default_rng(4)
     P, R = garnet(4, 2, rng)
     s, a, r, t = drawn(P, R, 0.5, 200, rng)
-    start, policy = np.full(4, 0.25), Policy(rng.dirichlet(np.ones(2), 4))
+    start, policy = np.full(4, 0.25), TablePolicy(rng.dirichlet(np.ones(2), 4))
     model = Counts.from_arrays(s, a, r, t, states=4, actions=2).mdp(0.8)
     V, occupancy = policy.value(model), policy.occupancy(model, start)
     psi = influences(s, a, r, t, np.zeros(200, bool), V, occupancy, 0.8)

@@ -31,7 +31,7 @@ def noisy_garnet(states=6, actions=3, branching=3, discount=0.9, seed=0, width=0
 
 def greedy(counts, discount):
     policy = dualq.solve(counts.mdp(discount)).primal_policy
-    return dualq.Policy(policy.matrix[: len(counts.states)])
+    return dualq.TablePolicy(policy.matrix[: len(counts.states)])
 
 
 def certified(simulator, rows, seed=0, **options):
@@ -247,7 +247,7 @@ def test_floor_is_below_a_linear_program_over_a_smaller_set():
 def test_the_promises_hold_on_trajectories(rows):
     # 100 logs; each may fail with probability .05 at worst, so the test fails by chance with probability 1e-3 at most.
     simulator = problems.two_state()
-    drift = dualq.wandering(dualq.Policy([[0.9, 0.1], [0.05, 0.95]]), 2.0)
+    drift = dualq.wandering(dualq.TablePolicy([[0.9, 0.1], [0.05, 0.95]]), 2.0)
     simulator = dualq.Simulator(simulator.mdp, simulator.behaviour, simulator.start, "", drift=drift)
     best = dualq.solve(simulator.mdp).V
     broken = 0
@@ -263,7 +263,7 @@ def test_behaviour_interval_holds_for_the_logged_frequencies():
     log = simulator.record(50_000, 0)
     counts = log.counts()
     c = dualq.certificate_of(dualq.counts_in_blocks(log), greedy(counts, 0.9), 0.9, simulator.start)
-    usual = dualq.Policy(counts.visits / counts.visits.sum(axis=1, keepdims=True)).value(simulator.mdp)
+    usual = dualq.TablePolicy(counts.visits / counts.visits.sum(axis=1, keepdims=True)).value(simulator.mdp)
     low, high = c.behaviour
     assert low <= simulator.start @ usual <= high
     assert c.improvement == c.lower - high > 0.0
@@ -315,7 +315,7 @@ def test_causes_add_up_to_the_regret_and_wanted_names_what_the_floor_needs():
 def test_unsupported_pairs_may_do_anything():
     """A pair never logged: whatever the model does there, floor and ceiling hold."""
     base = noisy_garnet(states=4, actions=2, branching=2)
-    never = dualq.Policy([[1.0, 0.0], [0.5, 0.5], [0.5, 0.5], [0.5, 0.5]])
+    never = dualq.TablePolicy([[1.0, 0.0], [0.5, 0.5], [0.5, 0.5], [0.5, 0.5]])
     for seed, (reward, to) in enumerate([(1.1, 0), (-0.1, 0), (-0.1, 3), (1.1, 2)]):
         P, rewards = base.mdp.transitions.toarray().reshape(4, 2, 4).copy(), base.mdp.rewards.copy()
         P[0, 1], rewards[0, 1] = np.eye(4)[to], reward
@@ -323,7 +323,7 @@ def test_unsupported_pairs_may_do_anything():
         simulator = dualq.Simulator(mdp, never, base.start, "")
         log = simulator.record(20_000, seed)
         blocks = dualq.counts_in_blocks(log)
-        for policy in (dualq.Policy(np.tile([0.0, 1.0], (4, 1))), dualq.Policy(np.tile([0.7, 0.3], (4, 1)))):
+        for policy in (dualq.TablePolicy(np.tile([0.0, 1.0], (4, 1))), dualq.TablePolicy(np.tile([0.7, 0.3], (4, 1)))):
             c = dualq.certificate_of(blocks, policy, 0.9, base.start)
             value = policy.value(mdp)
             assert (c.per_state["lower"] <= value).all()
@@ -343,7 +343,7 @@ def test_ends_and_states_never_left():
     counts = Counts.from_arrays(
         [*s, 1], [*a, 1], [*r, 0.0], [*s_next, 2], [*ended, False], states=4, actions=2, reward_range=(0.0, 1.0)
     )
-    policy = dualq.Policy(np.tile([1.0, 0.0], (4, 1)))
+    policy = dualq.TablePolicy(np.tile([1.0, 0.0], (4, 1)))
     c = dualq.certificate_of(counts, policy, 0.9, {0: 1.0})
     assert c.value_range == (0.0, pytest.approx(10.0))
     assert c.per_state["lower"][0] <= 0.9 <= c.per_state["upper"][0]
@@ -363,7 +363,7 @@ def test_ends_and_states_never_left():
 def test_one_row_and_no_row_say_nothing():
     one = Counts.from_arrays([0], [0], [0.5], [1], states=2, actions=2, reward_range=(0.0, 1.0))
     none = Counts.from_arrays([], [], [], [], states=2, actions=2, reward_range=(0.0, 1.0))
-    policy = dualq.Policy([[1.0, 0.0], [1.0, 0.0]])
+    policy = dualq.TablePolicy([[1.0, 0.0], [1.0, 0.0]])
     for counts in (one, none):
         c = dualq.certificate_of(counts, policy, 0.9, [0.5, 0.5])
         assert (c.lower, c.upper) == (0.0, pytest.approx(10.0))
@@ -417,7 +417,7 @@ def test_cost_bounds_hold_and_are_those_of_a_reward():
     assert broken <= 11
     one = blocks[0].merge(blocks[1])
     as_reward = Counts.from_arrays(*columns[:2], cost, log.next_state, states=4, actions=2, reward_range=(0.0, 1.0))
-    anything = dualq.Policy(rng.dirichlet(np.ones(2), 4))
+    anything = dualq.TablePolicy(rng.dirichlet(np.ones(2), 4))
     low, _ = dualq.cost_bounds(one, anything, "late", 0.9, simulator.start)
     assert low == pytest.approx(0.1 * dualq.certificate_of(as_reward, anything, 0.9, simulator.start).lower, rel=1e-4)
     with pytest.raises(LogError, match="no cost 'early'; its costs: 'late'"):
@@ -441,7 +441,7 @@ def test_numbers_stay_finite_at_extreme_scales_and_shift_with_the_rewards():
         assert other.lower == pytest.approx(scale * base.lower + 10.0 * shift, rel=1e-5)
         assert other.upper == pytest.approx(scale * base.upper + 10.0 * shift, rel=1e-5)
     constant = Counts.from_arrays([0, 1] * 50, [0] * 100, [2.0] * 100, [1, 0] * 50, states=2, actions=1)
-    c = dualq.certificate_of(constant, dualq.Policy([[1.0], [1.0]]), 0.5, [1.0, 0.0])
+    c = dualq.certificate_of(constant, dualq.TablePolicy([[1.0], [1.0]]), 0.5, [1.0, 0.0])
     assert (c.lower, c.upper) == (pytest.approx(4.0), pytest.approx(4.0))
 
 
@@ -514,7 +514,7 @@ def test_labels_in_the_table_in_wanted_and_in_starts():
     rng = np.random.default_rng(0)
     s, a = rng.integers(0, 2, 900), rng.integers(0, 2, 900)
     counts = Counts.from_arrays(s, a, rng.random(900), 1 - s, states=states, actions=actions)
-    policy = dualq.Policy([[1.0, 0.0], [0.0, 1.0]], states, actions)
+    policy = dualq.TablePolicy([[1.0, 0.0], [0.0, 1.0]], states, actions)
     c = dualq.certificate_of(counts, policy, 0.5, {("a", 1): 1.0}, available={("a", 1): ["buy", "wait"]})
     assert c.per_state["shop"] == ["a", "b"]
     assert c.per_state["stock"] == [1, 2]
@@ -525,7 +525,7 @@ def test_labels_in_the_table_in_wanted_and_in_starts():
 
 def test_refusals():
     counts = Counts.from_arrays([0, 1], [0, 0], [0.0, 1.0], [1, 0], states=2, actions=2, costs={"late": [0.0, 1.0]})
-    policy = dualq.Policy([[1.0, 0.0], [1.0, 0.0]])
+    policy = dualq.TablePolicy([[1.0, 0.0], [1.0, 0.0]])
     good = (policy, 0.9, [1.0, 0.0])
     with pytest.raises(LogError, match="at least one block"):
         dualq.certificate_of([], *good)
@@ -546,7 +546,7 @@ def test_refusals():
     with pytest.raises(ModelError, match="negative weight"):
         dualq.certificate_of(counts, policy, 0.9, [1.0, -1.0])
     with pytest.raises(ModelError, match="the policy is for"):
-        dualq.certificate_of(counts, dualq.Policy([[1.0]]), 0.9, [1.0, 0.0])
+        dualq.certificate_of(counts, dualq.TablePolicy([[1.0]]), 0.9, [1.0, 0.0])
     with pytest.raises(ModelError, match="not available; add it"):
         dualq.certificate_of(counts, *good, available={0: [1]})
     with pytest.raises(ModelError, match="discount is 1"):

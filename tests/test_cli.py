@@ -171,9 +171,9 @@ def test_learn_without_a_log_learns_from_the_shipped_one(tmp_path, capsys):
     shop = shipped.truth()
     fit = dualq.load(tmp_path)
     order = [fit.counts.states.index(label) for label in shop.mdp.states]
-    V = dualq.Policy(fit.policy.matrix[order], shop.mdp.states, shop.mdp.actions).value(shop.mdp)
+    V = dualq.TablePolicy(fit.policy.matrix[order], shop.mdp.states, shop.mdp.actions).value(shop.mdp)
     start = fit.start[order]
-    logged = dualq.Policy(fit.behaviour.matrix[order], shop.mdp.states, shop.mdp.actions).value(shop.mdp)
+    logged = dualq.TablePolicy(fit.behaviour.matrix[order], shop.mdp.states, shop.mdp.actions).value(shop.mdp)
     true, before, best = start @ V, start @ logged, start @ dualq.solve(shop.mdp).V
     assert before + 0.6 * (best - before) < true <= best + 1e-6
     assert abs(facts["expected"]["value"] - true) < 4 * facts["expected"]["standard_error"]
@@ -344,7 +344,7 @@ def logged_value(shop, rows):
     s = np.array([places[label] for label in zip(rows["stock"].tolist(), rows["season"].tolist(), strict=True)])
     n = np.zeros(shop.mdp.rewards.shape)
     np.add.at(n, (s, rows["order"] // 2), 1.0)
-    return shop.start @ dualq.Policy(n / n.sum(axis=1, keepdims=True)).value(shop.mdp)
+    return shop.start @ dualq.TablePolicy(n / n.sum(axis=1, keepdims=True)).value(shop.mdp)
 
 
 # ---- simulate

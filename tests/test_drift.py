@@ -11,8 +11,8 @@ import pytest
 import dualq
 
 TWO = dualq.problems.two_state()
-OTHER = dualq.Policy([[0.7, 0.3], [0.4, 0.6]])
-NEVER = dualq.Policy([[0.0, 1.0], [0.7, 0.3]])  # never takes the best action of state 0
+OTHER = dualq.TablePolicy([[0.7, 0.3], [0.4, 0.6]])
+NEVER = dualq.TablePolicy([[0.0, 1.0], [0.7, 0.3]])  # never takes the best action of state 0
 ALGORITHM = dualq.SPDQ(step_size=dualq.inverse_sqrt(2.0), weights=0.1, zeta=0.05)
 
 

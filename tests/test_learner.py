@@ -99,9 +99,9 @@ def test_the_score_is_the_policys_value_by_the_rows_of_another_log(frame):
             if label in learned.states and action in learned.actions:
                 matrix[s, a] = learned.matrix[learned.states.index(label), learned.actions.index(action)]
         matrix[s] = matrix[s] if matrix[s].any() else shop.behaviour.matrix[s]
-    truth = dualq.Policy(matrix / matrix.sum(axis=1, keepdims=True)).value(shop.mdp)
+    truth = dualq.TablePolicy(matrix / matrix.sum(axis=1, keepdims=True)).value(shop.mdp)
     visits = np.bincount(other.state, minlength=truth.size) / len(other)
     # a row pays 20 or so either way and 40,000 of them count: the error of the score is about 1; false alarms < 1e-4
     assert score == pytest.approx(visits @ truth, abs=4.0)
-    logged = dualq.Policy(shop.behaviour.matrix).value(shop.mdp)
+    logged = dualq.TablePolicy(shop.behaviour.matrix).value(shop.mdp)
     assert score > visits @ logged + 4.0

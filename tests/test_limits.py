@@ -14,7 +14,7 @@ from dualq import limits as L
 from dualq import problems
 from dualq.base.errors import InfeasibleError, LabelError, ModelError
 from dualq.model.mdp import MDP
-from dualq.model.policy import Policy
+from dualq.model.policy import TablePolicy
 from dualq.solvers.limited.program import most_room, solve_limited
 from dualq.solvers.programs import METHODS
 
@@ -61,7 +61,7 @@ def test_several_limits_against_another_solver(seed):
     """Objective and prices of a random model with two costs, a share of time and a share of an action, to 1e-7."""
     mdp, rng, c = garnet(seed)
     c2, start = rng.normal(50.0, 3.0, c.shape), some_start(rng, mdp.num_states)
-    d0 = occupancy_of(mdp, Policy.uniform(mdp), start)  # keeps every limit, so there is a policy that does
+    d0 = occupancy_of(mdp, TablePolicy.uniform(mdp), start)  # keeps every limit, so there is a policy that does
     free = dualq.solve(mdp).primal_policy
     d1 = occupancy_of(mdp, free, start)
 
@@ -97,7 +97,7 @@ def test_several_limits_against_another_solver(seed):
 def test_caps_and_a_trust_region_against_another_solver(seed):
     mdp, rng, c = garnet(seed)
     start = some_start(rng, mdp.num_states)
-    old = Policy(rng.dirichlet(np.ones(mdp.num_actions), mdp.num_states))
+    old = TablePolicy(rng.dirichlet(np.ones(mdp.num_actions), mdp.num_states))
     d_old = occupancy_of(mdp, old, start)
     wanted = [L.cap(mdp, [0, 2], 0.7), L.near(old, 0.25), L.average(mdp, c, "<=", float(np.sum(d_old * c)), "c")]
     old_cap = float((old.matrix[:, [0, 2]].sum(axis=1)).max())
@@ -178,7 +178,7 @@ def test_mixtures_on_models_of_all_kinds(mdp, seed):
 def test_mixtures_refuse_other_kinds():
     mdp = masked_model()
     with pytest.raises(ModelError, match="is a Near; mixtures take limits on averages only, lp takes all"):
-        dualq.solve(mdp, 1.0, method="mixtures", limits=L.near(Policy.uniform(mdp), 0.1))
+        dualq.solve(mdp, 1.0, method="mixtures", limits=L.near(TablePolicy.uniform(mdp), 0.1))
     large = problems.garnet(400, 3, 2, seed=0).mdp
     chosen = dualq.solve(large, 1.0, limits=L.average(large, np.ones(large.rewards.shape), "<=", 1.0))
     assert chosen.method.startswith("mixtures")
@@ -194,7 +194,7 @@ def test_prices_slackness_and_values(mdp, seed):
     rng = np.random.default_rng(seed)
     start = some_start(rng, mdp.num_states)
     weights = np.where(mdp.available, rng.random(mdp.rewards.shape) + 0.01, 0.0)
-    policy = Policy(weights / weights.sum(axis=1, keepdims=True))
+    policy = TablePolicy(weights / weights.sum(axis=1, keepdims=True))
     d = occupancy_of(mdp, policy, start)
     costs = {"a": rng.normal(size=mdp.rewards.shape), "b": rng.integers(0, 2, mdp.rewards.shape).astype(float)}
     wanted = [L.average(mdp, x, "<=" if n == "a" else ">=", float(np.sum(x * d)), n) for n, x in costs.items()]
@@ -473,7 +473,7 @@ def test_what_is_done_where_the_start_never_leads():
 def test_a_masked_model_with_every_kind_at_once():
     mdp = masked_model()
     start = [0.5, 0.5, 0.0, 0.0]
-    uniform = Policy.uniform(mdp)
+    uniform = TablePolicy.uniform(mdp)
     d = occupancy_of(mdp, uniform, np.array(start))
     c = np.random.default_rng(0).normal(size=mdp.rewards.shape)
     c[~mdp.available] = np.nan  # is not read
@@ -533,7 +533,7 @@ def test_conflicts_are_irreducible_and_the_nearest_limits_can_be_kept(mdp, seed)
     for i, cost in enumerate(costs):  # each can be kept alone, or nearly so; together often not
         bound = least(mdp, start, cost, 1.0) + rng.choice([-0.01, 0.001, 0.02])
         wanted[f"c{i}"] = L.average(mdp, cost, "<=", float(bound), f"c{i}")
-    wanted["near"] = L.near(Policy.uniform(mdp), 0.5, "near")
+    wanted["near"] = L.near(TablePolicy.uniform(mdp), 0.5, "near")
     try:
         found = dualq.solve(mdp, start, limits=wanted)
     except InfeasibleError as error:
@@ -676,7 +676,7 @@ def test_units_do_not_matter(mdp, scale, offset):
     """Costs and rewards of any size and any constant on top."""
     rng = np.random.default_rng(0)
     start, c = some_start(rng, mdp.num_states), rng.random(mdp.rewards.shape)
-    d = occupancy_of(mdp, Policy.uniform(mdp), start)
+    d = occupancy_of(mdp, TablePolicy.uniform(mdp), start)
     bound = float(np.sum(c * d))
     assume(mdp.rewards.any())
     plain = dualq.solve(mdp, start, limits=L.average(mdp, c, "<=", bound + 1e-3, "c"))

@@ -94,7 +94,7 @@ def few():
 
 def test_costs_are_shown_where_nothing_is_limited():
     fit = learned(6_000, 3, None)
-    slowly = dualq.Policy(np.tile([0.6, 0.4], (3, 1)))
+    slowly = dualq.TablePolicy(np.tile([0.6, 0.4], (3, 1)))
     for which, policy in (("logged", slowly), ("recommended", fit.policy)):
         found = fit.costs["broken"][which]
         assert (
@@ -158,7 +158,7 @@ def test_errors_are_those_of_estimates_drawn_again():
     # The same policy on 150 logs: the standard deviation of its estimates against the mean of what each log says of
     # its own error. The ratio of such a deviation to the truth has a standard error of 1/sqrt(300) = 6 %:
     # four of them are a false alarm in 1e-4.
-    policy = dualq.Policy(np.array([[0.3, 0.7], [1.0, 0.0], [0.5, 0.5]]))
+    policy = dualq.TablePolicy(np.array([[0.3, 0.7], [1.0, 0.0], [0.5, 0.5]]))
     values, errors = [], []
     for seed in range(150):
         log = recorded(800, 1_000 + seed)
@@ -193,7 +193,7 @@ def test_states_that_were_never_left_are_in_the_error_of_costs():
         assert counts.never_left.tolist() == [39, 40]
         hall = np.eye(41)[0]
         estimates = Estimates(counts, careful_model(counts, ALPHA, hall), hall)
-        found = estimates.claimed(asked_for({"late": 0.5}, estimates)[0], dualq.Policy(np.ones((41, 1))))
+        found = estimates.claimed(asked_for({"late": 0.5}, estimates)[0], dualq.TablePolicy(np.ones((41, 1))))
         wrong.append(found.value - ALPHA * p.mean())
         errors.append(found.standard_error)
     assert np.sum(np.abs(wrong) > 2.0 * np.array(errors)) <= 25
@@ -220,7 +220,7 @@ def test_one_block_gives_the_bounds_that_cost_bounds_gives(few):
     asked = few.asked[0]
     proven = proven_of(asked, [counts], ALPHA, START, 0.05)
     matrix = np.array([[0.3, 0.7], [1.0, 0.0], [0.5, 0.5]])
-    expected = cost_bounds(counts, dualq.Policy(matrix), "broken", ALPHA, START, 0.95)
+    expected = cost_bounds(counts, dualq.TablePolicy(matrix), "broken", ALPHA, START, 0.95)
     assert cost_interval(asked, *proven.of(matrix)) == pytest.approx(expected, abs=1e-7)
 
 
@@ -391,7 +391,7 @@ def test_a_ceiling_that_comes_half_of_the_way_is_worth_having():
     assert "lowest bounds" in fit.reason
     search = Search(Estimates(fit.counts, fit.careful, fit.start), fit.asked, fit.blocks, 0.05)
     ceilings = [
-        search.end(fit.asked[0], dualq.Policy(np.eye(2)[list(choice)]))
+        search.end(fit.asked[0], dualq.TablePolicy(np.eye(2)[list(choice)]))
         for choice in itertools.product(range(2), repeat=3)
     ]
     assert kept.high == pytest.approx(min(ceilings), abs=1e-5)
@@ -752,7 +752,7 @@ def test_a_policy_that_earns_less_for_its_limits_is_said_to():
 
 def test_the_table_of_changes_has_the_probability_of_a_random_action(many):
     matrix = np.array([[0.125, 0.875], [0.0, 1.0], [0.002, 0.998]])
-    mixed = dataclasses.replace(many, policy=dualq.Policy(matrix, many.policy.states, many.policy.actions))
+    mixed = dataclasses.replace(many, policy=dualq.TablePolicy(matrix, many.policy.states, many.policy.actions))
     shown = {row["state"]["state"]: recommended(row) for row in mixed.changes()}
     assert shown == {0: "1 (88%)", 1: "1", 2: "1 (over 99%)"}
     stream = io.StringIO()

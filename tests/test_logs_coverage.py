@@ -14,7 +14,7 @@ import dualq
 from dualq import problems
 from dualq.logs.checks import coverage as coverage_module
 from dualq.logs.checks.homogeneity import _variance_over_orders, alike_counts, alike_means, log_tail
-from dualq.model.policy import Policy
+from dualq.model.policy import TablePolicy
 from dualq.worlds.simulator import Simulator
 
 
@@ -225,7 +225,7 @@ def test_a_probability_is_never_zero():
 
 def test_a_drifting_planner_is_no_warning():
     two = problems.two_state()
-    to = Policy(1.0 - two.behaviour.matrix)
+    to = TablePolicy(1.0 - two.behaviour.matrix)
     first, second = two.record(2000, seed=0), Simulator(two.mdp, to, two.start, "other").record(2000, seed=1)
     parts = (np.concatenate([getattr(log, name) for log in (first, second)]) for name in ("state", "action", "reward"))
     both = dualq.ArrayLog(

@@ -13,7 +13,7 @@ from dualq.base.errors import ModelError
 from dualq.base.labels import Labels
 from dualq.model.mdp import MDP
 from dualq.model.models import read_model, write_model, write_policy
-from dualq.model.policy import Policy
+from dualq.model.policy import TablePolicy
 
 HEADER = "state,action,next_state,probability,reward\n"
 LAMP = (
@@ -360,7 +360,7 @@ def test_a_changed_npz_is_refused(tmp_path):
 
 def test_policy_csv_has_a_row_for_every_action_taken(tmp_path):
     states = Labels([(0, "summer"), (1, 'winter, "cold"')], ("stock", "season"))
-    policy = Policy([[0.0, 1.0, 0.0], [0.1, 0.0, 0.9]], states, Labels([0, 5, 10], "order"))
+    policy = TablePolicy([[0.0, 1.0, 0.0], [0.1, 0.0, 0.9]], states, Labels([0, 5, 10], "order"))
     write_policy(tmp_path / "policy.csv", policy)
     with (tmp_path / "policy.csv").open(newline="") as file:
         rows = list(csv.reader(file))

@@ -30,7 +30,7 @@ from typer.testing import CliRunner
 import dualq
 from dualq.app.cli import app
 from dualq.base.transitions import Rows
-from dualq.model.policy import Policy
+from dualq.model.policy import TablePolicy
 from dualq.model.saddle.lagrangian import gradients_M, lagrangian_I, lagrangian_M
 from dualq.model.saddle.sets import Sets
 from dualq.model.solution import Solution
@@ -185,7 +185,7 @@ def _modified_spdrl(scale):
     for run in dualq.train(algorithm, TWO, 100_000, seeds=range(50)):
         mu = run.solution.ratio
         for name, dual in (("estimated", run.solution.occupancy), ("true", M * mu), ("without", mu)):
-            found[name].append(np.abs(Policy.from_occupancy(dual).matrix - best).max(axis=1).sum())
+            found[name].append(np.abs(TablePolicy.from_occupancy(dual).matrix - best).max(axis=1).sum())
     return found
 
 
@@ -199,7 +199,7 @@ def _behaviours():
     algorithm = dualq.SPDQ(step_size=dualq.inverse_sqrt(2.0), weights=0.1, zeta=0.05)
     losses = {"primal": [], "dual": []}
     for matrix in (TWO.behaviour.matrix, [[0.5, 0.5], [0.5, 0.5]], [[0.7, 0.3], [0.4, 0.6]]):
-        simulator = dualq.Simulator(TWO.mdp, Policy(matrix), TWO.start, "test")
+        simulator = dualq.Simulator(TWO.mdp, TablePolicy(matrix), TWO.start, "test")
         runs = dualq.train(algorithm, simulator, 100_000, seeds=range(20), record=[100_000])
         for kind, found in losses.items():
             found.append([run.history[f"{kind}_value_loss"][-1].as_py() for run in runs])
@@ -241,7 +241,7 @@ VALUES["deterministic late"] = lambda: _deterministic()[1]
 def _drifting():
     """{kind: {metric: (20 seeds, at 1e4 and 1e5 steps)}} while the behaviour changes; eta = 0.1."""
     algorithm = dualq.SPDQ(step_size=dualq.inverse_sqrt(2.0), weights=0.1, zeta=0.05)
-    to, found = Policy([[0.7, 0.3], [0.4, 0.6]]), {}
+    to, found = TablePolicy([[0.7, 0.3], [0.4, 0.6]]), {}
     drifts = {"still": None, "slow": dualq.settling(to, 0.25), "never": dualq.wandering(to, 1.0)}
     for kind, drift in drifts.items():
         simulator = dataclasses.replace(TWO, drift=drift)
@@ -276,7 +276,7 @@ def _limited():
     flow = (E - 0.9 * P.reshape(4, 2)).T
     share = [[0.0, 0.0, 0.0, 0.1]]  # (1 - alpha) lambda: eta sums to one
     found = linprog(-TWO.mdp.rewards.ravel(), A_ub=share, b_ub=[0.3], A_eq=flow, b_eq=eta)
-    policy = Policy.from_occupancy(found.x.reshape(2, 2))
+    policy = TablePolicy.from_occupancy(found.x.reshape(2, 2))
     return eta @ policy.value(TWO.mdp), 0.1 * policy.occupancy(TWO.mdp, eta)[1, 1]
 
 
@@ -345,7 +345,7 @@ def brute_force(mdp):
     """V* by trying every deterministic policy."""
     S, A = mdp.rewards.shape
     policies = itertools.product(range(A), repeat=S)
-    return np.max([Policy.deterministic(np.array(choice), A).value(mdp) for choice in policies], axis=0)
+    return np.max([TablePolicy.deterministic(np.array(choice), A).value(mdp) for choice in policies], axis=0)
 
 
 BOTH = ((TWO.mdp, M), (GARNET.mdp, GARNET.stationary()))
@@ -385,9 +385,9 @@ def claim_dual_lp():
     parts = []
     for mdp, _ in BOTH:
         found = solve_lp(mdp, program="dual")
-        parts.append(same(found.occupancy, Policy.greedy(mdp.q_values(brute_force(mdp))).occupancy(mdp)))
+        parts.append(same(found.occupancy, TablePolicy.greedy(mdp.q_values(brute_force(mdp))).occupancy(mdp)))
     tie = dualq.MDP(np.ones((1, 2, 1)), [[1.0, 1.0]], 0.9)  # two actions that are alike
-    worth = {float((Policy([[p, 1.0 - p]]).occupancy(tie) * tie.rewards).sum()) for p in (0.0, 1.0)}
+    worth = {float((TablePolicy([[p, 1.0 - p]]).occupancy(tie) * tie.rewards).sum()) for p in (0.0, 1.0)}
     unique = len(worth) > 1
     return [*parts, unique]
 
@@ -442,7 +442,7 @@ def claim_lp_with_m():
     found = linprog(eta, A_ub=rows, b_ub=-M.ravel() * TWO.mdp.rewards.ravel(), bounds=(None, None))
     exact, dual = printed_solution(), -found.ineqlin.marginals.reshape(2, 2)
     differs = not same(dual, exact.occupancy, 1e-3)
-    fails = not same(Policy.from_occupancy(dual).matrix, exact.dual_policy.matrix)
+    fails = not same(TablePolicy.from_occupancy(dual).matrix, exact.dual_policy.matrix)
     return [same(found.x, exact.V), same(dual, exact.occupancy / M) and differs, fails]
 
 
@@ -452,7 +452,7 @@ def claim_q_function():
     for mdp, _ in BOTH:
         V = brute_force(mdp)
         Q = mdp.rewards + mdp.discount * np.einsum("sat,t->sa", dense_transitions(mdp), V)
-        parts += [same(Q.max(axis=1), V), same(Policy.greedy(Q).value(mdp), V)]
+        parts += [same(Q.max(axis=1), V), same(TablePolicy.greedy(Q).value(mdp), V)]
     return parts
 
 

@@ -13,7 +13,7 @@ from dualq import problems, solve
 from dualq.base.errors import LogError
 from dualq.logs.counts import Counts
 from dualq.model.mdp import MDP
-from dualq.model.policy import Policy
+from dualq.model.policy import TablePolicy
 from dualq.offline.careful import pooling
 from dualq.offline.careful import selection_bias as luck
 from dualq.offline.careful.model import careful_model
@@ -402,7 +402,7 @@ def test_the_standard_error_of_the_logged_value_is_right():
         counts = Counts.from_arrays(s, a, mdp.rewards[s, a], t, states=10, actions=2)
         # The behaviour of these logs is uniform; the estimate is of the frequencies that were drawn.
         careful = careful_model(counts, 0.8, start)
-        drawn = Policy(careful.behaviour.matrix).value(mdp)
+        drawn = TablePolicy(careful.behaviour.matrix).value(mdp)
         hits += abs(start @ drawn - careful.logged.value) <= 2.0 * careful.logged.standard_error
     assert truth.shape == (10,)
     assert 176 <= hits < 200
@@ -510,4 +510,4 @@ def test_the_edge_of_the_cliff_is_walked_when_it_is_known():
     counts = Counts.from_arrays(*(np.tile(x, 3) for x in (s, a, r, t, ended)), states=48, actions=4)
     careful = careful_model(counts, 0.99, cliff.start)
     best = float(cliff.start @ solve(mdp).V)
-    assert cliff.start @ Policy(careful.policy.matrix[:48]).value(mdp) == pytest.approx(best, abs=1e-6)
+    assert cliff.start @ TablePolicy(careful.policy.matrix[:48]).value(mdp) == pytest.approx(best, abs=1e-6)

@@ -12,9 +12,10 @@ import pytest
 from scipy.stats import chi2
 
 import dualq
+from dualq.base import Labels
 from dualq.base.errors import CheckpointError, LogError, ModelError
 from dualq.logs.array_log import ArrayLog
-from dualq.model.policy import Policy
+from dualq.model.policy import TablePolicy
 from dualq.worlds.streams import Played, Rows
 
 FALSE_ALARM = 1e-6
@@ -96,9 +97,37 @@ def test_the_same_seed_plays_the_same_rows_whatever_the_chunks():
 @pytest.mark.parametrize("policy", [None, [0.2, 0.8]])
 def test_the_behaviour_acts_with_its_probabilities(policy):
     p = 0.5 if policy is None else policy[1]
-    rows = play(Corridor(), 4000, "uniform" if policy is None else Policy([policy] * 4))
+    rows = play(Corridor(), 4000, "uniform" if policy is None else TablePolicy([policy] * 4))
     statistic = (rows.a.sum() - 4000 * p) ** 2 / (4000 * p * (1 - p))
     assert chi2.sf(statistic, 1) > FALSE_ALARM
+
+
+class MoreToTheRight:
+    """A policy without a table: it goes right in cell c with probability (c + 1) / 4."""
+
+    actions = Labels(2, "action")
+
+    def probabilities(self, state):
+        return {0: 1.0 - (state + 1) / 4, 1: (state + 1) / 4}
+
+    def act(self, state, seed=None, default=None):
+        return int(np.random.default_rng(seed).random() < (state + 1) / 4)
+
+
+def test_a_policy_of_another_kind_plays_as_its_table_would():
+    """Shares of going right in the three cells, as its probabilities say, and the same rows with the same seed."""
+    policy = MoreToTheRight()
+    assert isinstance(policy, dualq.Policy)
+    assert not isinstance(policy, TablePolicy)
+    assert isinstance(TablePolicy([[1.0]]), dualq.Policy)
+    rows = play(Corridor(), 6000, policy, seed=3)
+    again = play(Corridor(), 6000, policy, seed=3, chunk=7)
+    np.testing.assert_array_equal(rows.a, again.a)
+    for cell in range(3):
+        right, p = rows.a[rows.s == cell], policy.probabilities(cell)[1]
+        statistic = (right.sum() - right.size * p) ** 2 / (right.size * p * (1 - p))
+        assert right.size > 500
+        assert chi2.sf(statistic, 1) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("reward", [np.nan, np.inf])
@@ -130,7 +159,11 @@ def test_an_action_that_does_not_exist_is_refused(action):
 
 @pytest.mark.parametrize(
     ("behaviour", "message"),
-    [("random", "the behaviour is 'random'"), (None, "the behaviour is None"), (Policy([[1.0]]), r"is for \(1, 1\)")],
+    [
+        ("random", "the behaviour is 'random'"),
+        (None, "the behaviour is None"),
+        (TablePolicy([[1.0]]), r"is for \(1, 1\)"),
+    ],
 )
 def test_a_behaviour_that_does_not_fit_is_refused(behaviour, message):
     with pytest.raises(ModelError, match=message):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from naive import policy_occupancy, policy_value
 from strategies import mdps, weights_for
 
-from dualq import MDP, Labels, Policy, problems
+from dualq import MDP, Labels, TablePolicy, problems
 from dualq.base.errors import LogError, ModelError
 from dualq.model import chains
 
@@ -18,7 +18,7 @@ def mdp_and_policy(draw):
     mdp = draw(mdps(max_states=6))
     raw = np.array(draw(st.lists(st.integers(0, 3), min_size=mdp.rewards.size, max_size=mdp.rewards.size)))
     occupancy = np.where(mdp.available, raw.reshape(mdp.rewards.shape), 0)
-    return mdp, Policy.from_occupancy(occupancy, mdp.available), draw(weights_for(mdp))
+    return mdp, TablePolicy.from_occupancy(occupancy, mdp.available), draw(weights_for(mdp))
 
 
 @given(case=mdp_and_policy())
@@ -87,7 +87,7 @@ def test_the_error_of_a_value_is_bounded(case):
 
 def test_value_of_a_geometric_series():
     mdp = MDP(np.ones((1, 1, 1)), [[3.0]], 0.9)
-    np.testing.assert_allclose(Policy.uniform(mdp).value(mdp), 30.0, rtol=1e-14)
+    np.testing.assert_allclose(TablePolicy.uniform(mdp).value(mdp), 30.0, rtol=1e-14)
 
 
 def test_occupancy_counts_simulated_discounted_visits():
@@ -110,20 +110,20 @@ def test_occupancy_counts_simulated_discounted_visits():
 
 def test_greedy_takes_the_first_of_equals_and_never_what_does_not_exist():
     Q = np.array([[1.0, 2.0, 2.0], [3.0, np.nextafter(3.0, 4.0), 1.0], [-np.inf, -5.0, -np.inf], [0.0, 0.0, 0.0]])
-    np.testing.assert_array_equal(Policy.greedy(Q).matrix.argmax(axis=1), [1, 0, 1, 0])
-    np.testing.assert_array_equal(Policy.greedy(np.array([[1.0, 1.0 + 1e-9]])).matrix, [[0.0, 1.0]])
+    np.testing.assert_array_equal(TablePolicy.greedy(Q).matrix.argmax(axis=1), [1, 0, 1, 0])
+    np.testing.assert_array_equal(TablePolicy.greedy(np.array([[1.0, 1.0 + 1e-9]])).matrix, [[0.0, 1.0]])
 
 
 def test_states_without_occupancy_are_uniform_over_what_exists_and_said_to_be_undecided():
     available = np.array([[True, True, False], [True, True, True]])
-    policy = Policy.from_occupancy(np.array([[0.0, 0.0, 0.0], [1.0, 3.0, 0.0]]), available)
+    policy = TablePolicy.from_occupancy(np.array([[0.0, 0.0, 0.0], [1.0, 3.0, 0.0]]), available)
     np.testing.assert_array_equal(policy.matrix, [[0.5, 0.5, 0.0], [0.25, 0.75, 0.0]])
     np.testing.assert_array_equal(policy.undecided, [True, False])
 
 
 def test_acting_in_the_users_labels():
     states = Labels([(3, "winter"), (4, "summer")], ("stock", "season"))
-    policy = Policy([[1.0, 0.0], [0.25, 0.75]], states, ["wait", "order"])
+    policy = TablePolicy([[1.0, 0.0], [0.25, 0.75]], states, ["wait", "order"])
     assert policy.act({"season": "winter", "stock": 3}) == "wait"
     assert policy.probabilities((4, "summer")) == {"wait": 0.25, "order": 0.75}
     # 20,000 draws: five standard errors of a share, a false alarm of 6e-7
@@ -146,19 +146,19 @@ def test_acting_in_the_users_labels():
 )
 def test_what_is_not_a_policy_is_refused(matrix, message):
     with pytest.raises(ModelError, match=message):
-        Policy(matrix)
+        TablePolicy(matrix)
 
 
 def test_a_policy_must_fit_the_model():
     mdp = MDP(np.full((2, 2, 2), 0.5), np.zeros((2, 2)), 0.9, available=[[True, False], [True, True]])
     with pytest.raises(ModelError, match="takes action=1 in state=0, where it does not exist"):
-        Policy([[0.5, 0.5], [1.0, 0.0]]).value(mdp)
+        TablePolicy([[0.5, 0.5], [1.0, 0.0]]).value(mdp)
     with pytest.raises(ModelError, match=r"the policy is for \(1, 2\)"):
-        Policy([[0.5, 0.5]]).value(mdp)
+        TablePolicy([[0.5, 0.5]]).value(mdp)
 
 
 def test_an_unknown_state_is_refused_or_gets_the_default():
-    policy = Policy([[1.0, 0.0], [0.0, 1.0]], Labels([(1, "a"), (2, "b")], ("x", "y")), ["left", "right"])
+    policy = TablePolicy([[1.0, 0.0], [0.0, 1.0]], Labels([(1, "a"), (2, "b")], ("x", "y")), ["left", "right"])
     assert policy.act({"x": 2, "y": "b"}, default="wait") == "right"
     assert policy.act({"x": 3, "y": "b"}, default="wait") == "wait"
     with pytest.raises(LogError, match=r"no x and y \(3, 'b'\)"):
@@ -168,7 +168,7 @@ def test_an_unknown_state_is_refused_or_gets_the_default():
 
 
 def test_the_table_has_the_labels_and_only_what_is_done():
-    policy = Policy([[0.25, 0.75], [0.0, 1.0]], Labels([(1, "a"), (2, "b")], ("x", "y")), ["left", "right"])
+    policy = TablePolicy([[0.25, 0.75], [0.0, 1.0]], Labels([(1, "a"), (2, "b")], ("x", "y")), ["left", "right"])
     assert policy.table().to_pydict() == {
         "x": [1, 1, 2],
         "y": ["a", "a", "b"],

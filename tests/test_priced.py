@@ -12,7 +12,7 @@ import dualq
 from dualq import limits as L
 from dualq import problems
 from dualq.base.errors import ModelError
-from dualq.model.policy import Policy
+from dualq.model.policy import TablePolicy
 from dualq.solvers.bilinear import Units
 from dualq.solvers.limited import pdhg_prices as priced
 from dualq.solvers.limited.pdhg_prices import solve_priced
@@ -156,7 +156,7 @@ def test_models_of_all_kinds(mdp, seed):
     for i in range(2):
         cost = rng.integers(-2, 3, mdp.rewards.shape).astype(float)
         matrix = np.where(mdp.available, rng.random(mdp.rewards.shape) + 1e-3, 0.0)
-        policy = Policy(matrix / matrix.sum(axis=1, keepdims=True))
+        policy = TablePolicy(matrix / matrix.sum(axis=1, keepdims=True))
         value = L.average(mdp, cost, "<=", 0.0).value(
             mdp, (1 - mdp.discount) * policy.occupancy(mdp, start / start.sum()), start
         )
@@ -192,7 +192,7 @@ def test_limits_that_nothing_can_break_cost_nothing():
 def test_other_kinds_are_refused():
     mdp = masked_model()
     with pytest.raises(ModelError, match="is a Near; pdhg takes limits on averages only, lp takes all"):
-        dualq.solve(mdp, 1.0, method="pdhg", limits=L.near(Policy.uniform(mdp), 0.1))
+        dualq.solve(mdp, 1.0, method="pdhg", limits=L.near(TablePolicy.uniform(mdp), 0.1))
     limit = L.average(mdp, np.ones(mdp.rewards.shape), "<=", 2.0)
     with pytest.raises(ModelError, match="a tolerance is for the method pdhg"):
         dualq.solve(mdp, 1.0, method="lp", limits=limit, tolerance=1e-3)

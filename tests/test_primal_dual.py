@@ -8,7 +8,7 @@ from naive import Paper, distributions, masked_model, primal_dual
 
 from dualq import problems
 from dualq.base.errors import ModelError
-from dualq.model.policy import Policy
+from dualq.model.policy import TablePolicy
 from dualq.online.primal_dual import PrimalDual
 from dualq.online.step_sizes import inverse_sqrt
 from dualq.solvers.exact import solve
@@ -20,12 +20,12 @@ STEPS = 5_000
 
 def masked():
     mdp = masked_model()
-    return Simulator(mdp, Policy.uniform(mdp), np.full(4, 0.25), "test")
+    return Simulator(mdp, TablePolicy.uniform(mdp), np.full(4, 0.25), "test")
 
 
 def drifting(drift):
     sim = problems.two_state()
-    return dataclasses.replace(sim, drift=drift(Policy([[0.9, 0.1], [0.4, 0.6]]), 0.7))
+    return dataclasses.replace(sim, drift=drift(TablePolicy([[0.9, 0.1], [0.4, 0.6]]), 0.7))
 
 
 def some_M(mdp):

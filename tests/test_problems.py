@@ -17,7 +17,7 @@ from scipy.stats import chi2, kstest
 
 from dualq import problems
 from dualq.base.errors import DualqError, ModelError
-from dualq.model.policy import Policy
+from dualq.model.policy import TablePolicy
 from dualq.worlds.simulator import Simulator
 
 FALSE_ALARM = 1e-6
@@ -156,7 +156,7 @@ def test_grid_world_moves_and_pays_as_written(size, reward_on):
 def test_grid_world_pays_0_975_a_step_over_eight_steps_at_best():
     """One step at 0.1, then seven at 1.1: the level that Figure 4's curves approach."""
     sim = problems.grid_world(2)
-    best = Policy.greedy(sim.mdp.q_values(optimal_values(sim.mdp)))
+    best = TablePolicy.greedy(sim.mdp.q_values(optimal_values(sim.mdp)))
     sim = Simulator(sim.mdp, best, sim.start, "the optimal policy")
     earned = [sim.state_distribution(k) @ best.chain(sim.mdp)[1] for k in range(8)]
     assert np.mean(earned) == pytest.approx(0.975)
@@ -238,7 +238,7 @@ def test_chain_has_its_closed_form(n, discount, slip):
     s = np.arange(n)
     V = A * r[0] ** s + B * r[1] ** s
     np.testing.assert_allclose(optimal_values(sim.mdp), V, rtol=1e-8)
-    always_forward = Policy.deterministic(np.zeros(n, int), 2)
+    always_forward = TablePolicy.deterministic(np.zeros(n, int), 2)
     np.testing.assert_allclose(always_forward.value(sim.mdp), V, rtol=1e-10)
     np.testing.assert_allclose(sim.stationary(), 1 / (2 * n), rtol=1e-10)  # a symmetric walk visits all places alike
 
@@ -296,7 +296,7 @@ def test_queue_that_accepts_all_is_geometric():
     sim = problems.queue(capacity=30, arrival=0.48, service=0.5)
     accept = np.zeros((31, 2))
     accept[:30, 0], accept[30, 1] = 1.0, 1.0
-    v = Simulator(sim.mdp, Policy(accept), sim.start, "accept all").stationary().sum(axis=1)
+    v = Simulator(sim.mdp, TablePolicy(accept), sim.start, "accept all").stationary().sum(axis=1)
     geometric = (0.48 / 0.5) ** np.arange(31)
     np.testing.assert_allclose(v, geometric / geometric.sum(), rtol=1e-10)
 
@@ -392,7 +392,7 @@ def test_inventory_leaves_something_to_learn():
     sim = problems.inventory()
     V = optimal_values(sim.mdp)
     assert sim.start @ V > 1.1 * (sim.start @ sim.behaviour.value(sim.mdp)) > 0
-    best = Policy.greedy(sim.mdp.q_values(V), sim.mdp.states, sim.mdp.actions)
+    best = TablePolicy.greedy(sim.mdp.q_values(V), sim.mdp.states, sim.mdp.actions)
     assert best.act((5, "summer")) > best.act((5, "winter"))
     assert sim.mdp.reward_range[0] < 0.0
     assert sim.stationary()[sim.mdp.available].min() > 0.0  # every possible decision is in the log sooner or later
@@ -512,7 +512,7 @@ def test_icu_sepsis_has_the_known_values_of_the_expert_and_of_the_optimum():
 def test_icu_sepsis_without_discount_has_the_survival_that_its_authors_report():
     """The package's page: random 0.78, expert 0.78, optimal 0.88."""
     sim = problems.icu_sepsis(discount=1 - 1e-9)
-    uniform = Policy.uniform(sim.mdp)
+    uniform = TablePolicy.uniform(sim.mdp)
     assert sim.start @ uniform.value(sim.mdp) == pytest.approx(0.78, abs=5e-3)
     assert sim.start @ sim.behaviour.value(sim.mdp) == pytest.approx(0.78, abs=5e-3)
     nearly = problems.icu_sepsis(discount=1 - 1e-5).mdp  # episodes take about ten steps, so this costs 1e-4 at most

@@ -9,7 +9,7 @@ from strategies import distributions_for, mdps, seeds, weights_for
 
 from dualq.base.errors import ModelError
 from dualq.model.mdp import MDP
-from dualq.model.policy import Policy
+from dualq.model.policy import TablePolicy
 from dualq.model.saddle.lagrangian import gradients_M, lagrangian_I, lagrangian_M
 from dualq.model.saddle.sets import Sets
 from dualq.model.solution import Solution
@@ -263,7 +263,7 @@ def test_the_compact_sets_have_more_saddle_points_than_the_programs():
 
 
 def test_the_gap_of_a_worse_policy_is_positive():
-    worse = Policy([[0.0, 1.0], [1.0, 0.0]])
+    worse = TablePolicy([[0.0, 1.0], [1.0, 0.0]])
     V = worse.value(TWO_STATE)
     point = Solution(TWO_STATE, V, occupancy=worse.occupancy(TWO_STATE, 0.1), weights=0.1)
     lost = 0.1 * (solve_lp(TWO_STATE).V - V).sum()

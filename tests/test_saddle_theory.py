@@ -12,7 +12,7 @@ from naive import dense_transitions
 from dualq import problems
 from dualq.base.errors import ModelError
 from dualq.model.mdp import MDP
-from dualq.model.policy import Policy
+from dualq.model.policy import TablePolicy
 from dualq.model.saddle.sets import Sets
 from dualq.paper import theory
 from dualq.solvers.exact import solve
@@ -38,7 +38,7 @@ def chain_of(P, start) -> Simulator:
     """A chain with one action."""
     P = np.asarray(P, dtype=float)
     mdp = MDP(P[:, None, :], np.ones((len(P), 1)), 0.5)
-    return Simulator(mdp, Policy.uniform(mdp), np.asarray(start, dtype=float), "made up")
+    return Simulator(mdp, TablePolicy.uniform(mdp), np.asarray(start, dtype=float), "made up")
 
 
 # ---- Algorithm 1 with matrices, on a small model
@@ -444,7 +444,7 @@ def test_a_run_obeys_every_line_of_the_proof(seed, gamma_0):
     assert squares <= (constants.K1**2 + constants.K2**2) / 2 * theory.step_sum(m, T)
     assert constants.gap(T) >= constants.C0 / math.sqrt(T)
     assert min(constants.gap(T), constants.C0 / math.sqrt(T) + G / T) >= D
-    policy = Policy.from_occupancy(lambda_sum.reshape(2, 2))
+    policy = TablePolicy.from_occupancy(lambda_sum.reshape(2, 2))
     loss = np.abs(V_star - policy.value(TWO.mdp)).max()
     assert loss <= D / (m.h_min * m.u)  # eq:explain-20
     assert loss >= 0.01 * D / (m.h_min * m.u)
@@ -548,7 +548,7 @@ def test_zeta_may_lie_in_the_limit():
 
 def test_a_drifting_behaviour():
     """zeta and beta_0 follow theta_k; Examples 2 and 3 are about a fixed one."""
-    to = Policy([[0.6, 0.4], [0.1, 0.9]])
+    to = TablePolicy([[0.6, 0.4], [0.1, 0.9]])
     simulator = Simulator(TWO.mdp, TWO.behaviour, TWO.start, "drifts", drift=settling(to, 1.0))
     v, tau = TWO.start, []
     for k in range(300):
@@ -655,7 +655,7 @@ def test_behaviours_that_break_the_assumptions():
     assert theory.zeta_of(elsewhere) == 0.0
     assert theory.zeta_of(elsewhere, first=1) > 0.0
     assert theory.least_beta_0(elsewhere) == math.inf
-    never = Simulator(TWO.mdp, Policy([[1.0, 0.0], [0.7, 0.3]]), TWO.start, "never the second action")
+    never = Simulator(TWO.mdp, TablePolicy([[1.0, 0.0], [0.7, 0.3]]), TWO.start, "never the second action")
     with pytest.raises(ModelError, match="\\(state=0, action=1\\) has probability 0"):
         theory.bounds(never)
     leaving = chain_of([[0.5, 0.5], [0.0, 1.0]], [0.5, 0.5])

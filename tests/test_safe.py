@@ -35,7 +35,7 @@ def two_state(discount=0.9):
 def some_limits(mdp, count, seed=0):
     """Limits that the uniform policy keeps with some room: at most, at least, costs of either sign."""
     rng = np.random.default_rng([seed, 5])
-    d = (1 - mdp.discount) * dualq.Policy.uniform(mdp).occupancy(mdp, np.full(mdp.num_states, 1 / mdp.num_states))
+    d = (1 - mdp.discount) * dualq.TablePolicy.uniform(mdp).occupancy(mdp, np.full(mdp.num_states, 1 / mdp.num_states))
     found = []
     for i in range(count):
         cost = rng.normal(0.2, 1.0, mdp.rewards.shape)
@@ -317,7 +317,7 @@ def test_bad_choices_are_refused():
     mdp = two_state().mdp
     limit = L.average(mdp, COST, "<=", 0.55, "c")
     with pytest.raises(ModelError, match="'distance' is a Near; this algorithm takes a limit on an average cost"):
-        SafeSPDQ(limits=L.near(dualq.Policy.uniform(mdp), 0.1))
+        SafeSPDQ(limits=L.near(dualq.TablePolicy.uniform(mdp), 0.1))
     with pytest.raises(ModelError, match=r"price_bound is -1\.0; it must be positive"):
         SafeSPDQ(limits=limit, price_bound=-1.0)
     with pytest.raises(ModelError, match=r"price_scale has shape \(2,\); give one number, or one for each of 1"):

@@ -13,7 +13,7 @@ from scipy.stats import chi2, kstest
 from dualq import problems
 from dualq.base.errors import ModelError
 from dualq.model.mdp import MDP
-from dualq.model.policy import Policy
+from dualq.model.policy import TablePolicy
 from dualq.worlds import simulator
 from dualq.worlds.simulator import Simulator
 
@@ -52,7 +52,7 @@ def walker(P, behaviour=None, start=None, **rewards):
     n = len(P)
     mdp = MDP(P[:, None, :], np.zeros((n, 1)), 0.9, states=[f"s{i}" for i in range(n)])
     start = np.eye(n)[0] if start is None else start
-    return Simulator(mdp, Policy.uniform(mdp), start, "test", episodic=False, **rewards)
+    return Simulator(mdp, TablePolicy.uniform(mdp), start, "test", episodic=False, **rewards)
 
 
 class Fixed:
@@ -94,7 +94,7 @@ def test_stationary_of_a_long_walk_whose_probabilities_span_hundreds_of_decades(
     P = sp.diags_array([up, 1.0 - up], offsets=[1, -1], shape=(n, n)).tolil()
     P[0, 0], P[n - 1, n - 1] = 1.0 - drift, drift
     mdp = MDP(sp.csr_array(P), np.zeros((n, 1)), 0.9)
-    v = Simulator(mdp, Policy.uniform(mdp), np.eye(1, n, n // 2)[0], "test").stationary()[:, 0]
+    v = Simulator(mdp, TablePolicy.uniform(mdp), np.eye(1, n, n // 2)[0], "test").stationary()[:, 0]
     ratio = drift / (1.0 - drift)  # detailed balance: v(s+1) / v(s)
     places = np.arange(n) if ratio < 1.0 else np.arange(n)[::-1]
     expected = min(ratio, 1.0 / ratio) ** places
@@ -119,7 +119,7 @@ def test_a_transition_of_probability_zero_does_not_join_two_classes():
     P = sp.csr_array((np.array([1.0, 0.0, 1.0]), np.array([0, 1, 1]), np.array([0, 2, 3])), shape=(2, 2))
     mdp = MDP(P, np.zeros((2, 1)), 0.9)
     with pytest.raises(ModelError, match="not unique"):
-        Simulator(mdp, Policy.uniform(mdp), np.array([1.0, 0.0]), "test", episodic=False).stationary()
+        Simulator(mdp, TablePolicy.uniform(mdp), np.array([1.0, 0.0]), "test", episodic=False).stationary()
 
 
 # ---- episodes
@@ -173,7 +173,7 @@ def test_without_episodes_the_walk_stays():
 def test_what_is_absorbing_and_pays_is_no_end():
     P = np.eye(3)[:, None]
     mdp = MDP(P, [[0.0], [1.0], [0.0]], 0.9, reward_bound=(-1.0, 1.0))
-    fields = mdp, Policy.uniform(mdp), np.full(3, 1 / 3), "test"
+    fields = mdp, TablePolicy.uniform(mdp), np.full(3, 1 / 3), "test"
     assert Simulator(*fields).ends.tolist() == [True, False, True]
     low, high = np.array([-1.0, 1.0, 0.0]), np.array([1.0, 1.0, 0.0])  # 0 on average, and not always
     assert Simulator(*fields, low, high).ends.tolist() == [False, False, True]
@@ -222,7 +222,7 @@ def test_a_successor_listed_twice_pays_each_reward_in_its_share():
     P = sp.csr_array((np.array([0.25, 0.75]), np.array([0, 0]), np.array([0, 2])), shape=(1, 1))
     paid = np.array([-1.0, 3.0])
     mdp = MDP(P, [[2.0]], 0.5, reward_bound=(-1.0, 3.0))
-    sim = Simulator(mdp, Policy.uniform(mdp), np.array([1.0]), "test", paid, paid)
+    sim = Simulator(mdp, TablePolicy.uniform(mdp), np.array([1.0]), "test", paid, paid)
     rng = np.random.default_rng(4)
     rewards = np.array([sim.step(0, 0, rng)[0] for _ in range(2000)])
     assert set(rewards) == {-1.0, 3.0}
@@ -233,7 +233,7 @@ def test_the_extremes_of_the_generator_never_draw_what_cannot_happen():
     P = sp.csr_array((np.array([0.0, 0.4, 0.6, 0.0]), np.array([0, 1, 2, 3]), np.array([0, 4])), shape=(1, 4))
     P = sp.csr_array(sp.vstack([P, sp.eye_array(4).tocsr()[1:]]))
     mdp = MDP(P, np.zeros((4, 1)), 0.5)
-    sim = Simulator(mdp, Policy.uniform(mdp), np.array([0.0, 0.5, 0.5, 0.0]), "test")
+    sim = Simulator(mdp, TablePolicy.uniform(mdp), np.array([0.0, 0.5, 0.5, 0.0]), "test")
     largest = np.nextafter(1.0, 0.0)
     assert sim.step(0, 0, Fixed(0.0))[1] == 1
     assert sim.step(0, 0, Fixed(0.4))[1] == 2  # [0, 0.4) is state 1, [0.4, 1) state 2
@@ -286,7 +286,7 @@ def test_an_action_that_does_not_exist_is_refused():
         ({"start": [0.5, 0.4]}, "start sums to 0.9; it must sum to 1"),
         ({"start": [1.5, -0.5]}, "start in state=1 is -0.5"),
         ({"start": [np.nan, 1.0]}, "start in state=0 is nan"),
-        ({"behaviour": Policy([[1.0, 0.0]])}, r"policy is for \(1, 2\) states and actions"),
+        ({"behaviour": TablePolicy([[1.0, 0.0]])}, r"policy is for \(1, 2\) states and actions"),
         ({"reward_low": np.zeros(8)}, "must be given together"),
         ({"reward_low": np.zeros(3), "reward_high": np.ones(3)}, r"reward_low has shape \(3,\); it must be \(8,\)"),
         ({"reward_low": np.ones(8), "reward_high": np.full(8, 4.0)}, r"drawn from \[1, 4\]; .* \[0, 3\]"),
@@ -307,7 +307,7 @@ def test_bad_simulators_are_refused_with_the_place(change, message):
 
 def test_a_behaviour_outside_of_the_mask_is_refused():
     queue = problems.queue(capacity=2)
-    always = Policy(np.tile([1.0, 0.0], (3, 1)), queue.mdp.states, queue.mdp.actions)
+    always = TablePolicy(np.tile([1.0, 0.0], (3, 1)), queue.mdp.states, queue.mdp.actions)
     with pytest.raises(ModelError, match="takes action='accept' in customers=2, where it does not exist"):
         Simulator(queue.mdp, always, queue.start, "test")
 

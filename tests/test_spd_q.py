@@ -13,7 +13,7 @@ from naive import Paper, SplitMix64, algorithm_1, all_rows, distributions, draw_
 from dualq import problems
 from dualq.base.errors import ModelError
 from dualq.base.kernels import generator_state
-from dualq.model.policy import Policy
+from dualq.model.policy import TablePolicy
 from dualq.model.saddle.lagrangian import gradients_M
 from dualq.online.spd_q import SPDQ
 from dualq.online.step_sizes import constant, inverse_sqrt
@@ -112,7 +112,7 @@ KNOWN = {
 
 
 def drifting(drift):
-    return dataclasses.replace(problems.two_state(), drift=drift(Policy([[0.9, 0.1], [0.1, 0.9]]), 0.5))
+    return dataclasses.replace(problems.two_state(), drift=drift(TablePolicy([[0.9, 0.1], [0.1, 0.9]]), 0.5))
 
 
 @pytest.mark.parametrize(("power", "average_from"), [(0.0, 0), (1.5, 300)])

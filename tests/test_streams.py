@@ -14,7 +14,7 @@ from dualq import problems
 from dualq.base.errors import LogError
 from dualq.logs.counts import Counts
 from dualq.model.mdp import MDP
-from dualq.model.policy import Policy
+from dualq.model.policy import TablePolicy
 from dualq.worlds.simulator import Simulator, settling, wandering
 from dualq.worlds.streams import Counted, Recorded, Rows, Simulated, UniformPairs
 from dualq.worlds.walks import cumulated_rows, find
@@ -39,7 +39,7 @@ def counted(shape, *columns):
 def masked():
     mdp = masked_model()
     theta = np.where(mdp.available, [[0.2, 0.5, 0.3]], 0.0)
-    return Simulator(mdp, Policy(theta / theta.sum(axis=1, keepdims=True)), np.array([0.5, 0.3, 0.2, 0.0]), "test")
+    return Simulator(mdp, TablePolicy(theta / theta.sum(axis=1, keepdims=True)), np.array([0.5, 0.3, 0.2, 0.0]), "test")
 
 
 def episodes():
@@ -52,7 +52,7 @@ def episodes():
     rewards = rng.random((5, 2))
     rewards[2:4] = 0.0
     mdp = MDP(P, rewards, 0.9)
-    return Simulator(mdp, Policy([[0.3, 0.7]] * 5), np.array([0.5, 0.3, 0.2, 0.0, 0.0]), "test")
+    return Simulator(mdp, TablePolicy([[0.3, 0.7]] * 5), np.array([0.5, 0.3, 0.2, 0.0, 0.0]), "test")
 
 
 def skewed(states, actions, branching):
@@ -60,11 +60,11 @@ def skewed(states, actions, branching):
     sim = problems.garnet(states, actions, branching, seed=2)
     theta = np.random.default_rng(3).dirichlet(np.full(actions, 0.5), states)
     theta[:, [0, 3, actions - 1]] = 0.0
-    return dataclasses.replace(sim, behaviour=Policy(theta / theta.sum(axis=1, keepdims=True)))
+    return dataclasses.replace(sim, behaviour=TablePolicy(theta / theta.sum(axis=1, keepdims=True)))
 
 
 def drifting(drift, rate):
-    return dataclasses.replace(problems.two_state(), drift=drift(Policy([[0.9, 0.1], [0.1, 0.9]]), rate))
+    return dataclasses.replace(problems.two_state(), drift=drift(TablePolicy([[0.9, 0.1], [0.1, 0.9]]), rate))
 
 
 SIMULATORS = {
@@ -74,7 +74,7 @@ SIMULATORS = {
     "seven actions": lambda: skewed(6, 7, 3),
     "twenty actions": lambda: skewed(25, 20, 18),
     "episodes": episodes,
-    "drifting episodes": lambda: dataclasses.replace(episodes(), drift=settling(Policy([[0.9, 0.1]] * 5), 0.5)),
+    "drifting episodes": lambda: dataclasses.replace(episodes(), drift=settling(TablePolicy([[0.9, 0.1]] * 5), 0.5)),
     "grid": lambda: problems.grid_world(2),
     "settling": lambda: drifting(settling, 0.3),
     "wandering": lambda: drifting(wandering, 2.0),

@@ -409,7 +409,7 @@ def test_rows_that_end_end_the_run():
 
 
 def test_pairs_that_are_never_seen_are_named():
-    lazy = dualq.Simulator(TWO.mdp, dualq.Policy([[1.0, 0.0], [0.5, 0.5]]), TWO.start, "test")
+    lazy = dualq.Simulator(TWO.mdp, dualq.TablePolicy([[1.0, 0.0], [0.5, 0.5]]), TWO.start, "test")
     with pytest.warns(UserWarning, match=r"1 pairs .* the first of them \(state=0, action=1\); nothing is learned"):
         dualq.train(SPDQ, lazy, 10)
 

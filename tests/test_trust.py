@@ -77,7 +77,7 @@ def agreement(columns, discount=0.8):
     counts = log.counts()
     mdp = counts.mdp(discount)
     S = len(counts.states)
-    V = dualq.Policy(np.ones(mdp.rewards.shape)).value(mdp)
+    V = dualq.TablePolicy(np.ones(mdp.rewards.shape)).value(mdp)
     onward = mdp.q_values(V) - mdp.rewards
     return returns_of(log.trace(), V[:S], mdp.rewards[:S], onward[:S], discount, LEVEL).finding
 
@@ -148,7 +148,7 @@ def test_the_policys_interval_and_every_ceiling_hold_on_fresh_logs():
     for seed in range(40):
         log = simulator.record(2_000, seed)
         fit = dualq.learn(log, discount=0.9, start=dict(enumerate(eta)))
-        value = eta @ dualq.Policy(fit.policy.matrix).value(mdp)
+        value = eta @ dualq.TablePolicy(fit.policy.matrix).value(mdp)
         promise, n = fit.certificate, log.counts().visits
         ok = promise.lower <= value <= promise.policy_upper <= promise.upper + 1e-9
         for rows, ceiling in promise.ceilings.items():

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dualq.model import MDP as MDP
     from dualq.model import Policy as Policy
     from dualq.model import Solution as Solution
+    from dualq.model import TablePolicy as TablePolicy
     from dualq.model import limits as limits
     from dualq.model import models as models
     from dualq.offline import Fit as Fit

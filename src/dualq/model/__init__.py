@@ -4,7 +4,7 @@ A model is checked once, when it is made, and is read-only after that; nothing b
 
 mdp, policy, limits, solution   the nouns
 chains                          the linear systems of one policy
-models                     models and policies on disk
+models                          models and policies on disk
 saddle                          the Lagrangians L_M and L_I, their gradients, the compact sets and their projections
 """
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from dualq.model.models import read_model as read_model
     from dualq.model.models import write_policy as write_policy
     from dualq.model.policy import Policy as Policy
+    from dualq.model.policy import TablePolicy as TablePolicy
     from dualq.model.saddle.lagrangian import gradients_M as gradients_M
     from dualq.model.saddle.lagrangian import lagrangian_I as lagrangian_I
     from dualq.model.saddle.sets import Sets as Sets

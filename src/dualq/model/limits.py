@@ -32,7 +32,7 @@ import scipy.sparse as sp
 
 from dualq.base import ModelError, nearest
 from dualq.model.mdp import MDP
-from dualq.model.policy import Policy
+from dualq.model.policy import TablePolicy
 
 Array = np.ndarray
 Sparse = Any  # a SciPy matrix
@@ -191,7 +191,7 @@ class Near:
     """The total variation between the occupancy and a given one is at most `bound`."""
 
     name: str
-    reference: Policy | Array  # a policy, or an occupancy (S, A) that sums to one
+    reference: TablePolicy | Array  # a policy, or an occupancy (S, A) that sums to one
     bound: float
     sense = "<="
     sign = 1.0
@@ -201,7 +201,7 @@ class Near:
 
     def check_fits(self, mdp: MDP) -> None:
         """Refuse a model of another size, or one where an action of the policy does not exist."""
-        if isinstance(self.reference, Policy):
+        if isinstance(self.reference, TablePolicy):
             self.reference.check_fits(mdp)
         elif self.reference.shape != mdp.rewards.shape:
             raise ModelError(
@@ -210,7 +210,7 @@ class Near:
 
     def target(self, mdp: MDP, start: Array) -> Array:
         """d', as probabilities of the pairs."""
-        if isinstance(self.reference, Policy):
+        if isinstance(self.reference, TablePolicy):
             return (1.0 - mdp.discount) * self.reference.occupancy(mdp, start)
         return self.reference
 
@@ -295,12 +295,12 @@ def cap(mdp: MDP, actions: Iterable[Any], bound: float, states: Any = None, name
     return ActionCap(name or f"chance of {_few(labels)}", pairs, bound)
 
 
-def near(reference: Policy | Any, distance: float, name: str = "distance") -> Near:
+def near(reference: TablePolicy | Any, distance: float, name: str = "distance") -> Near:
     """A trust region: the total variation (0 to 1) from the occupancy of a policy, or from an occupancy (S, A).
 
     The occupancy of a policy is the one from the same start. An occupancy given as an array is scaled to sum to one.
     """
-    if isinstance(reference, Policy):
+    if isinstance(reference, TablePolicy):
         return Near(name, reference, distance)
     d = np.array(reference, dtype=float)
     if d.ndim != 2 or not np.isfinite(d).all() or d.min() < 0.0 or not d.sum() > 0.0:

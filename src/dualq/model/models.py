@@ -37,7 +37,7 @@ from dualq.base import (
     write_whole,
 )
 from dualq.model.mdp import MDP, ROW_SUM_TOLERANCE
-from dualq.model.policy import Policy
+from dualq.model.policy import TablePolicy
 
 Array = np.ndarray
 
@@ -68,7 +68,7 @@ def write_model(path: str | os.PathLike, mdp: MDP) -> None:
         _format(path, {".npz": _write_npz, ".csv": _write_csv})(path, mdp)
 
 
-def write_policy(path: str | os.PathLike, policy: Policy) -> None:
+def write_policy(path: str | os.PathLike, policy: TablePolicy) -> None:
     """Write a CSV with a row (state, action, probability) for every action of positive probability, in the labels."""
     columns = policy.columns()
     write_whole(path, _csv_bytes(columns, columns.values()))

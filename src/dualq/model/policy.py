@@ -1,4 +1,5 @@
-"""Policies: the probability of each action in each state, their exact values and occupancies.
+"""Policies: what to do in each state. `Policy` is what every kind offers; `TablePolicy` is the kind with one row of
+probabilities per state, whose exact values and occupancies are known.
 
 paper                              here
 theta_s(a), pi_s(a)                policy.matrix[s, a]
@@ -6,8 +7,8 @@ P_theta, R_theta                   policy.chain(mdp)
 V^pi = (I - alpha P_pi)^-1 R_pi    policy.value(mdp)
 lambda^pi, with eta = (I - alpha P_pi')  sum_a lambda_a,  lambda_a(s) = pi_s(a) sum_a' lambda_a'(s)
                                    policy.occupancy(mdp, weights)
-primal policy: argmax_a Q_a(s)     Policy.greedy(Q)
-dual policy: lambda_a(s) / sum_a' lambda_a'(s)   Policy.from_occupancy(occupancy)
+primal policy: argmax_a Q_a(s)     TablePolicy.greedy(Q)
+dual policy: lambda_a(s) / sum_a' lambda_a'(s)   TablePolicy.from_occupancy(occupancy)
 
 Acting needs neither SciPy nor Numba: they are imported by what computes values.
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -32,9 +33,31 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 
+@runtime_checkable
+class Policy(Protocol):
+    """What every policy offers, whatever its states are: asked in the user's labels, it answers with labels of actions.
+
+    Anything with these three is a Policy; it need not inherit from this class. What computes with a matrix, such as
+    `value` and `occupancy`, takes a `TablePolicy`.
+    """
+
+    @property
+    def actions(self) -> Labels:
+        """The labels of the actions."""
+        ...
+
+    def act(self, state: Label | Mapping[str, Any], seed: Any = None, default: Any = None) -> Label:
+        """The label of an action, drawn where the policy is random; `default`, if given, in a state not known."""
+        ...
+
+    def probabilities(self, state: Label | Mapping[str, Any]) -> dict[Label, float]:
+        """{action label: probability} in a state."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
-class Policy:
-    """What to do in each state: `matrix[s, a]` is the probability of action a in state s."""
+class TablePolicy:
+    """What to do in each state, as a table: `matrix[s, a]` is the probability of action a in state s."""
 
     matrix: Array
     states: Labels
@@ -63,14 +86,14 @@ class Policy:
     # ---- ways to get one
 
     @classmethod
-    def deterministic(cls, choice: Array, num_actions: int, states: Any = None, actions: Any = None) -> Policy:
+    def deterministic(cls, choice: Array, num_actions: int, states: Any = None, actions: Any = None) -> TablePolicy:
         """The policy that always takes action choice[s] in state s."""
         matrix = np.zeros((len(choice), num_actions))
         matrix[np.arange(len(choice)), choice] = 1.0
         return cls(matrix, states, actions)
 
     @classmethod
-    def greedy(cls, Q: Array, states: Any = None, actions: Any = None) -> Policy:
+    def greedy(cls, Q: Array, states: Any = None, actions: Any = None) -> TablePolicy:
         """The action with the largest Q in each state; among those that are equal to rounding, the one listed first."""
         best = Q.max(axis=1, keepdims=True)
         equal = best - Q <= 4.0 * np.finfo(float).eps * np.abs(best)
@@ -79,7 +102,7 @@ class Policy:
     @classmethod
     def from_occupancy(
         cls, occupancy: Array, available: Array | None = None, states: Any = None, actions: Any = None
-    ) -> Policy:
+    ) -> TablePolicy:
         """Each state's occupancy, normalised; uniform over the available actions, and `undecided`, where it is zero."""
         occupancy = np.asarray(occupancy, dtype=float)
         available = np.ones(occupancy.shape, bool) if available is None else available
@@ -90,7 +113,7 @@ class Policy:
         return cls(matrix, states, actions, undecided)
 
     @classmethod
-    def uniform(cls, mdp: MDP) -> Policy:
+    def uniform(cls, mdp: MDP) -> TablePolicy:
         """Every available action equally likely."""
         available = mdp.available
         return cls(available / available.sum(axis=1, keepdims=True), mdp.states, mdp.actions)

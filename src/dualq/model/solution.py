@@ -21,7 +21,7 @@ import numpy as np
 
 from dualq.base import CheckpointError, Labels, ModelError, as_json_array, from_json_array, load_arrays, save_arrays
 from dualq.model.mdp import MDP
-from dualq.model.policy import Policy
+from dualq.model.policy import TablePolicy
 
 Array = np.ndarray
 
@@ -81,14 +81,14 @@ class Solution:
         return np.divide(self.occupancy, M, out=np.zeros_like(self.occupancy), where=M > 0.0)
 
     @cached_property
-    def primal_policy(self) -> Policy:
+    def primal_policy(self) -> TablePolicy:
         """argmax_a Q[s, a]; among equals the action listed first."""
-        return Policy.greedy(self.Q, self.mdp.states, self.mdp.actions)
+        return TablePolicy.greedy(self.Q, self.mdp.states, self.mdp.actions)
 
     @cached_property
-    def dual_policy(self) -> Policy:
+    def dual_policy(self) -> TablePolicy:
         """occupancy[s, a] / sum_a' occupancy[s, a']."""
-        return Policy.from_occupancy(self.occupancy, self.mdp.available, self.mdp.states, self.mdp.actions)
+        return TablePolicy.from_occupancy(self.occupancy, self.mdp.available, self.mdp.states, self.mdp.actions)
 
     def __repr__(self) -> str:
         bound = "" if self.error_bound is None else f", V proven to {self.error_bound:.1e}"

@@ -37,7 +37,7 @@ from scipy.special import ndtri
 from dualq._version import __version__
 from dualq.base import CheckpointError, Label, as_json_array, save_arrays, write_whole
 from dualq.logs import Counts, Coverage, Finding
-from dualq.model import ActionCap, Limit, Near, Policy, Solution, write_policy
+from dualq.model import ActionCap, Limit, Near, Solution, TablePolicy, write_policy
 from dualq.offline.careful.model import Careful, Estimate, pair_errors
 from dualq.offline.careful.pooling import Rows
 from dualq.offline.limited.estimates import Asked, Estimates
@@ -66,7 +66,7 @@ class Fit:
     counts: Counts = field(repr=False)
     careful: Careful = field(repr=False)
     solution: Solution
-    policy: Policy = field(repr=False)
+    policy: TablePolicy = field(repr=False)
     reason: str
     start: Array = field(repr=False)  # (S,) where value is measured; sums to one
     confidence: float
@@ -125,24 +125,24 @@ class Fit:
         return verdict(self)
 
     @property
-    def primal_policy(self) -> Policy:
+    def primal_policy(self) -> TablePolicy:
         """argmax_a Q[s, a] of the solution."""
         return self._cut(self.solution.primal_policy)
 
     @property
-    def dual_policy(self) -> Policy:
+    def dual_policy(self) -> TablePolicy:
         """The solution's occupancy, normalised in each state."""
         return self._cut(self.solution.dual_policy)
 
     @property
-    def behaviour(self) -> Policy:
+    def behaviour(self) -> TablePolicy:
         """What the log did."""
         return self._cut(self.careful.behaviour)
 
-    def _cut(self, policy: Policy) -> Policy:
+    def _cut(self, policy: TablePolicy) -> TablePolicy:
         """The policy in the log's states alone."""
         S = len(self.counts.states)
-        return Policy(policy.matrix[:S], self.counts.states, self.counts.actions, policy.undecided[:S])
+        return TablePolicy(policy.matrix[:S], self.counts.states, self.counts.actions, policy.undecided[:S])
 
     @property
     def as_logged(self) -> bool:
@@ -183,11 +183,11 @@ class Fit:
         return Estimates(self.counts, self.careful, self.start)
 
     @cached_property
-    def _everywhere(self) -> Policy:
+    def _everywhere(self) -> TablePolicy:
         """The recommended policy in the states of the model, which may have one more."""
         matrix = self.careful.policy.matrix.copy()
         matrix[: len(self.counts.states)] = self.policy.matrix
-        return Policy(matrix, self.careful.mdp.states, self.careful.mdp.actions)
+        return TablePolicy(matrix, self.careful.mdp.states, self.careful.mdp.actions)
 
     @property
     def _start_everywhere(self) -> Array:

@@ -21,7 +21,7 @@ import numpy as np
 
 from dualq.base import LogError
 from dualq.logs import read_log, start_weights
-from dualq.model import Policy
+from dualq.model import TablePolicy
 from dualq.offline.fit import Fit
 from dualq.offline.learning import learn
 
@@ -134,7 +134,7 @@ class PolicyLearner:
             chances = chances if chances.any() else visits[s]
             matrix[s] = chances / chances.sum() if chances.any() else matrix[s]
         start = start_weights(log, params["start"])
-        return float(start @ Policy(matrix, mdp.states, mdp.actions).value(mdp)[: len(counts.states)])
+        return float(start @ TablePolicy(matrix, mdp.states, mdp.actions).value(mdp)[: len(counts.states)])
 
     @property
     def _fitted(self) -> Fit:

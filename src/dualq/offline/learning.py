@@ -22,7 +22,7 @@ import numpy as np
 from dualq._version import __version__
 from dualq.base import LogError, few
 from dualq.logs import ROW, Counts, Log, counts_in_blocks, read_log, returns_of, start_weights
-from dualq.model import Policy, Solution, frequencies
+from dualq.model import Solution, TablePolicy, frequencies
 from dualq.offline.careful.clusters import shared_factor
 from dualq.offline.careful.model import Careful, careful_model
 from dualq.offline.careful.selection_bias import Estimate
@@ -173,7 +173,7 @@ def _with_groups(log: Log, careful: Careful, start: Array) -> Careful:
     eta = np.full(mdp.num_states, np.finfo(float).tiny)
     eta[: start.size] += start
 
-    def grouped(estimate: Estimate, policy: Policy) -> Estimate:
+    def grouped(estimate: Estimate, policy: TablePolicy) -> Estimate:
         V, occupancy = policy.value(mdp), policy.occupancy(mdp, eta)
         factor = shared_factor(*rows, (moment, trace.episode[used]), V, occupancy, mdp.discount)
         return Estimate(estimate.value, factor * estimate.error_or_nan)
@@ -203,18 +203,18 @@ def _where(log: Any, start: Any) -> str:
     return start if isinstance(start, str) else "as given"
 
 
-def _exact(log: Any, counts: Counts, careful: Careful, start: Array) -> tuple[Solution, Policy, str]:
+def _exact(log: Any, counts: Counts, careful: Careful, start: Array) -> tuple[Solution, TablePolicy, str]:
     """The careful model's saddle point by dynamic programming."""
     return _solution(counts, careful, start, "dynamic"), _on_log(careful.policy, counts), careful.reason
 
 
-def _pdhg(log: Any, counts: Counts, careful: Careful, start: Array) -> tuple[Solution, Policy, str]:
+def _pdhg(log: Any, counts: Counts, careful: Careful, start: Array) -> tuple[Solution, TablePolicy, str]:
     """The careful model's saddle point by PDHG."""
     solution = _solution(counts, careful, start, "pdhg")
     return solution, _on_log(solution.primal_policy, counts), careful.reason
 
 
-def _online(log: Any, counts: Counts, careful: Careful, start: Array) -> tuple[Solution, Policy, str]:
+def _online(log: Any, counts: Counts, careful: Careful, start: Array) -> tuple[Solution, TablePolicy, str]:
     """Algorithm 1, one pass over the rows; it knows no pessimism. What was logged, where that is clearly better."""
     discount, rows = careful.mdp.discount, int(counts.total)
     solution = train(SPDQ(step_size=inverse_sqrt(2.0)), log, rows, discount=discount).solution
@@ -244,14 +244,14 @@ def _solution(counts: Counts, careful: Careful, start: Array, method: str) -> So
     return solve(mdp, method=method, weights=eta, distribution=frequencies(visits, counts.total))
 
 
-def _in_model(policy: Policy, careful: Careful) -> Policy:
+def _in_model(policy: TablePolicy, careful: Careful) -> TablePolicy:
     """The policy in the states of the model, which may have one more than the log."""
     matrix = careful.policy.matrix.copy()
     matrix[: policy.matrix.shape[0]] = policy.matrix
-    return Policy(matrix, careful.mdp.states, careful.mdp.actions)
+    return TablePolicy(matrix, careful.mdp.states, careful.mdp.actions)
 
 
-def _on_log(policy: Policy, counts: Counts) -> Policy:
+def _on_log(policy: TablePolicy, counts: Counts) -> TablePolicy:
     """The policy in the log's states, and undecided where the log never acted."""
     S = len(counts.states)
-    return Policy(policy.matrix[:S], counts.states, counts.actions, ~counts.visits.any(axis=1))
+    return TablePolicy(policy.matrix[:S], counts.states, counts.actions, ~counts.visits.any(axis=1))

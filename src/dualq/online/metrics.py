@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from dualq.model import MDP, Policy, Solution
+from dualq.model import MDP, Solution, TablePolicy
 from dualq.online.tasks import Task, fill_silent
 from dualq.solvers import LimitedSolution, duality_gap, pseudo_gap, solve
 
@@ -89,7 +89,7 @@ class Metrics:
         return {name: int(x) if name == "step" else float(x) for name, x in metrics.items()}
 
 
-def _average_reward(policy: Policy, mdp: MDP, start: Array) -> float:
+def _average_reward(policy: TablePolicy, mdp: MDP, start: Array) -> float:
     P, R = policy.chain(mdp)
     v, total = start, 0.0
     for _ in range(AVERAGED_STEPS):

@@ -10,7 +10,7 @@ import numpy as np
 
 from dualq.base import ModelError
 from dualq.logs import Counts
-from dualq.model import MDP, Policy
+from dualq.model import MDP, TablePolicy
 from dualq.proof import Certificate, assumptions_of, check_confidence, merged_counts, proven, question_of
 
 Array = np.ndarray
@@ -63,7 +63,7 @@ class Watch:
         self.fresh = False
         self.rows += counts.total
 
-    def met(self, policy: Policy) -> bool:
+    def met(self, policy: TablePolicy) -> bool:
         """Look, where a look is due: whether the policy's regret is small enough for sure."""
         if self.rows < self.due:
             return False

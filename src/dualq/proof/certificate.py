@@ -23,7 +23,7 @@ import numpy as np
 
 from dualq.base import ModelError
 from dualq.logs import Counts
-from dualq.model import Policy, checked_discount
+from dualq.model import TablePolicy, checked_discount
 from dualq.proof.evidence import evidence_of, merged_counts, paying_counts, scaled_counts, turned_counts, value_range_of
 from dualq.proof.floors import (
     ROUNDS,
@@ -137,7 +137,7 @@ def _informative(lower: float, upper: float, value_range: tuple[float, float]) -
 
 def certificate_of(
     counts: Counts | Sequence[Counts],
-    policy: Policy,
+    policy: TablePolicy,
     discount: float,
     start: Any,
     confidence: float = 0.95,
@@ -169,7 +169,7 @@ def certificate_of(
 
 def cost_bounds(
     counts: Counts | Sequence[Counts],
-    policy: Policy,
+    policy: TablePolicy,
     cost: str,
     discount: float,
     start: Any,
@@ -230,7 +230,7 @@ class Question(NamedTuple):
 
 def question_of(
     merged: Counts,
-    policy: Policy,
+    policy: TablePolicy,
     discount: float,
     start: Any,
     confidence: float,
@@ -510,7 +510,7 @@ def check_confidence(confidence: Any) -> None:
         raise ModelError(f"confidence is {confidence!r}; it must be between 0 and 1, such as 0.95")
 
 
-def _checked_policy(policy: Policy, counts: Counts) -> Array:
+def _checked_policy(policy: TablePolicy, counts: Counts) -> Array:
     S, A = counts.shape
     matrix = policy.matrix
     if matrix.shape not in ((S, A), (S + 1, A)):  # the empirical model has "(end)" as a last state

@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dualq.logs import Counts
-from dualq.model import MDP, Policy, good_order, solve_chain, solve_ordered
+from dualq.model import MDP, TablePolicy, good_order, solve_chain, solve_ordered
 from dualq.proof.evidence import Evidence, evidence_of
 from dualq.proof.noise import noise_of
 from dualq.proof.successors import balls_of, largest_gap, sup_over_ball, undominated
@@ -181,7 +181,7 @@ def references_of(blocks: Sequence[Counts], ev: Evidence, alpha: float) -> dict[
             continue  # plug-in values of so few rows are wild, and a wild reference costs more than none
         mdp = plug_in(past, alpha)
         best[e, :S] = solve(mdp).V[:S]
-        behaviour[e, :S] = Policy(logged_policy(past, mdp)).value(mdp)[:S]
+        behaviour[e, :S] = TablePolicy(logged_policy(past, mdp)).value(mdp)[:S]
     return {"optimal": best, "behaviour": behaviour}
 
 

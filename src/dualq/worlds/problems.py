@@ -28,7 +28,7 @@ import scipy.sparse as sp
 from scipy.special import gammaln, pdtrc, xlogy
 
 from dualq.base import DualqError, Labels, ModelError
-from dualq.model import MDP, Policy
+from dualq.model import MDP, TablePolicy
 from dualq.worlds.simulator import Simulator
 
 Array = np.ndarray
@@ -50,7 +50,7 @@ def two_state() -> Simulator:
     P_2 = [[0.5, 0.5], [0.7, 0.3]]
     rewards = np.transpose([[3.0, 1.0], [2.0, 1.0]])  # (action, state) -> (state, action)
     mdp = MDP(np.stack([P_1, P_2], axis=1), rewards, 0.9, reward_bound=3.0)
-    theta = Policy([[0.2, 0.8], [0.7, 0.3]])
+    theta = TablePolicy([[0.2, 0.8], [0.7, 0.3]])
     return Simulator(mdp, theta, np.array([0.4, 0.6]), "Stochastic Primal-Dual Q-Learning, Section 6.1")
 
 
@@ -80,7 +80,7 @@ def grid_world(size: int = 2, discount: float = 0.9, reward_on: str = "next") ->
     start = _all_in((size - 1) * size, S)
     source = "Stochastic Primal-Dual Q-Learning, Section 6.2"
     # One successor per pair, so the ranges of the pairs are the ranges of the transitions.
-    return Simulator(mdp, Policy.uniform(mdp), start, source, low.ravel(), high.ravel())
+    return Simulator(mdp, TablePolicy.uniform(mdp), start, source, low.ravel(), high.ravel())
 
 
 # ---- textbook families
@@ -112,7 +112,7 @@ def garnet(states: int, actions: int, branching: int, discount: float = 0.9, see
     P = sp.csr_array((probabilities.ravel(), successors.ravel(), row_starts), shape=(num_rows, S))
     mdp = MDP(P, rewards, discount, reward_bound=1.0)
     source = "Archibald, McKinnon and Thomas (1995), On the generation of Markov decision processes"
-    return Simulator(mdp, Policy.uniform(mdp), np.full(S, 1.0 / S), source)
+    return Simulator(mdp, TablePolicy.uniform(mdp), np.full(S, 1.0 / S), source)
 
 
 def _distinct(rng: np.random.Generator, count: int, size: int, states: int) -> Array:
@@ -143,7 +143,7 @@ def chain(states: int = 10, discount: float = 0.95, slip: float = 0.1) -> Simula
     actions = Labels(["forward", "back"], "action")
     mdp = MDP(_steps(up, 1.0 - up), rewards, discount, states=Labels(S, "place"), actions=actions)
     source = "a slippery walk on a line, of the kind of the chain of Strens (2000)"
-    return Simulator(mdp, Policy.uniform(mdp), _all_in(0, S), source)
+    return Simulator(mdp, TablePolicy.uniform(mdp), _all_in(0, S), source)
 
 
 def maze(size: int = 20, walls: float = 0.2, slip: float = 0.2, discount: float = 0.99, seed: int = 0) -> Simulator:
@@ -193,7 +193,7 @@ def maze(size: int = 20, walls: float = 0.2, slip: float = 0.2, discount: float 
     mdp = MDP(P, rewards, discount, states=states, actions=Labels(moves, "action"))
     start = np.where(np.arange(S) == goal, 0.0, 1.0 / (S - 1))
     return Simulator(
-        mdp, Policy.uniform(mdp), start, "a random maze, with the slips of Russell and Norvig's grid world"
+        mdp, TablePolicy.uniform(mdp), start, "a random maze, with the slips of Russell and Norvig's grid world"
     )
 
 
@@ -241,7 +241,7 @@ def queue(
         available=available,
     )
     source = "admission control of an M/M/1 queue, after Naor (1969)"
-    return Simulator(mdp, Policy.uniform(mdp), _all_in(0, S), source, paid, paid)
+    return Simulator(mdp, TablePolicy.uniform(mdp), _all_in(0, S), source, paid, paid)
 
 
 def inventory(
@@ -330,7 +330,7 @@ def inventory(
     matrix = (1.0 - haphazard) * np.eye(A)[rule] + haphazard * available / available.sum(axis=1, keepdims=True)
     start = np.where(stock == capacity, 1.0 / K, 0.0)
     source = "single-product inventory with lost sales, after Puterman (1994), with seasons"
-    return Simulator(mdp, Policy(matrix, mdp.states, mdp.actions), start, source, profit, profit)
+    return Simulator(mdp, TablePolicy(matrix, mdp.states, mdp.actions), start, source, profit, profit)
 
 
 def _at_least(n: Array, mean: Array) -> Array:
@@ -367,7 +367,7 @@ def machine_replacement(
     )
     rewards = 0.0 - np.stack([operating_cost * s, np.full(n, replacement_cost)], axis=1)
     mdp = MDP(P, rewards, discount, states=Labels(n, "condition"), actions=Labels(["keep", "replace"], "action"))
-    behaviour = Policy(np.tile([0.8, 0.2], (n, 1)), mdp.states, mdp.actions)
+    behaviour = TablePolicy(np.tile([0.8, 0.2], (n, 1)), mdp.states, mdp.actions)
     source = "machine replacement, after Bertsekas, Dynamic Programming and Optimal Control"
     return Simulator(mdp, behaviour, _all_in(0, n), source)
 
@@ -413,7 +413,7 @@ def gym(name: str, discount: float = 0.99) -> Simulator:
     row_starts = np.searchsorted(pair, np.arange(S * A + 1))
     P = sp.csr_array((np.bincount(which.ravel(), probability), s_next.astype(np.int32), row_starts), shape=(S * A, S))
     mdp = MDP(P, _expected(P, reward, A), discount, reward_bound=(reward.min(), reward.max()))
-    return Simulator(mdp, Policy.uniform(mdp), start, f"Gymnasium {gymnasium.__version__}, {name}", reward, reward)
+    return Simulator(mdp, TablePolicy.uniform(mdp), start, f"Gymnasium {gymnasium.__version__}, {name}", reward, reward)
 
 
 def icu_sepsis(discount: float = 0.99) -> Simulator:
@@ -440,7 +440,7 @@ def icu_sepsis(discount: float = 0.99) -> Simulator:
     mdp = MDP(P, _expected(P, paid, A), discount, reward_bound=(paid.min(), paid.max()))
     expert = np.where(expert.sum(axis=1, keepdims=True) > 0.0, expert, 1.0 / A)
     source = "icu-sepsis: Choudhary, Gupta and Thomas (2024), A Benchmark MDP Built from Real Medical Data"
-    return Simulator(mdp, Policy(expert, mdp.states, mdp.actions), start, source, paid, paid)
+    return Simulator(mdp, TablePolicy(expert, mdp.states, mdp.actions), start, source, paid, paid)
 
 
 # What the command line offers; those with required arguments appear with an example of them.

@@ -37,7 +37,7 @@ from scipy.sparse.csgraph import connected_components
 
 from dualq.base import WALK_STREAM, ModelError, Rows, generator_state
 from dualq.logs import ArrayLog
-from dualq.model import MDP, Policy, solve_chain
+from dualq.model import MDP, TablePolicy, solve_chain
 from dualq.worlds.walks import (
     NO_DRIFT,
     POWER,
@@ -64,7 +64,7 @@ class Drift:
     wandering(to, rate)  w_k = (1 + cos(rate log(k + 1))) / 2: ever slower, by 1/k a step, but it never settles
     """
 
-    to: Policy
+    to: TablePolicy
     kind: int
     rate: float
 
@@ -77,12 +77,12 @@ class Drift:
         return float(behaviour_weight(self.kind, self.rate, k))
 
 
-def settling(to: Policy, rate: float) -> Drift:
+def settling(to: TablePolicy, rate: float) -> Drift:
     """A drift that ends at the policy `to`."""
     return Drift(to, POWER, float(rate))
 
 
-def wandering(to: Policy, rate: float = 1.0) -> Drift:
+def wandering(to: TablePolicy, rate: float = 1.0) -> Drift:
     """A drift back and forth between two policies that slows down and never ends."""
     return Drift(to, WAVE, float(rate))
 
@@ -101,7 +101,7 @@ class Simulator:
     """
 
     mdp: MDP
-    behaviour: Policy
+    behaviour: TablePolicy
     start: Array = field(repr=False)
     source: str
     reward_low: Array | None = field(default=None, repr=False)
@@ -206,7 +206,7 @@ class Simulator:
 
     def chain(self, k: int = 0) -> sp.csr_array:
         """P_theta_k (S, S): where the walk goes from each state; what leads to an end leads to the start."""
-        P, _ = Policy(self.behaviour_at(k)).chain(self.mdp)
+        P, _ = TablePolicy(self.behaviour_at(k)).chain(self.mdp)
         if not self.ends.any():
             return P
         goes_on = sp.diags_array(np.where(self.ends, 0.0, 1.0))

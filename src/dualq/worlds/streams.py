@@ -29,12 +29,13 @@ from dualq.base import (
     Stream,
     advance,
     below,
+    bits,
     generator_state,
     kernel,
     uniform,
 )
 from dualq.logs import ArrayLog, Counts
-from dualq.model import Policy
+from dualq.model import Policy, TablePolicy
 from dualq.worlds.simulator import Simulated, Simulator
 from dualq.worlds.walks import WalkState, behaviour_weight, find, follow
 
@@ -134,14 +135,16 @@ class Played:
         self.env = env
         self.states, self.actions = _discrete(env, "observation", "state"), _discrete(env, "action", "action")
         shape = len(self.states), len(self.actions)
-        self._function, self._theta = None, np.empty((0, 0))
-        if isinstance(behaviour, Policy):
+        self._function, self._policy, self._theta = None, None, np.empty((0, 0))
+        if isinstance(behaviour, TablePolicy):
             if behaviour.matrix.shape != shape:
                 here = f"{behaviour.matrix.shape} states and actions, the environment has {shape}"
                 raise ModelError(f"the behaviour is for {here}")
             self._theta = np.cumsum(behaviour.matrix, axis=1)
         elif isinstance(behaviour, str) and behaviour == "uniform":
             self._theta = np.tile(np.arange(1.0, shape[1] + 1.0), (shape[0], 1))
+        elif isinstance(behaviour, Policy):
+            self._policy = behaviour
         elif callable(behaviour):
             self._function = behaviour
         else:
@@ -177,9 +180,12 @@ class Played:
         return rows.s.size
 
     def _act(self, s: int, k: int, rng: Array) -> int:
-        if self._function is None:
-            return int(_choose(self._theta, s, rng))
-        return self._place(self.actions, self._function(self.states[s]), "action", k)
+        if self._function is not None:
+            return self._place(self.actions, self._function(self.states[s]), "action", k)
+        if self._policy is not None:
+            rng[0] = advance(rng[0])
+            return self._place(self.actions, self._policy.act(self.states[s], seed=int(bits(rng[0]))), "action", k)
+        return int(_choose(self._theta, s, rng))
 
     @staticmethod
     def _place(labels: Labels, number: Any, name: str, k: int) -> int:

@@ -26,7 +26,7 @@ import numpy as np
 
 from dualq.base import LogError
 from dualq.logs import Counts
-from dualq.model import MDP, Policy
+from dualq.model import MDP, TablePolicy
 from dualq.offline.careful.pooling import Fitted, Lean, Rows, bernstein_penalty, leaning, pooling_shares, row_variance
 from dualq.offline.careful.selection_bias import Estimate, expect, log_variance, part_kept
 from dualq.solvers import solve_dynamic
@@ -47,8 +47,8 @@ class Careful:
     """
 
     mdp: MDP  # pairs that were logged; pooled, less the penalty
-    policy: Policy  # the recommended one
-    behaviour: Policy  # n(s, a) / n(s); over all states' actions, and undecided, where the log never was
+    policy: TablePolicy  # the recommended one
+    behaviour: TablePolicy  # n(s, a) / n(s); over all states' actions, and undecided, where the log never was
     V: Array = field(repr=False)  # optimal in mdp
     penalty: Array = field(repr=False)  # taken off the rewards of mdp
     weight: Array = field(repr=False)  # w = n / (n + k): what the pair's own rows count for
@@ -79,7 +79,7 @@ def careful_model(
     rows = Rows.of(counts, discount)
     start = _checked_start(start, rows)
     fit, policy, moved = _fit(rows, z, k_scale)
-    behaviour = Policy(rows.habit, rows.plug_in.states, rows.plug_in.actions, ~rows.seen)
+    behaviour = TablePolicy(rows.habit, rows.plug_in.states, rows.plug_in.actions, ~rows.seen)
     apart = rows.pooled_model(_alone(rows), fit.unknown_value)  # on average the log needs no pooling
     gain = float(start @ (policy.value(fit.pooled) - behaviour.value(apart)))
     kept = part_kept(counts, discount, start, lambda half: _fit(half, z, k_scale)[:2], gain)
@@ -103,23 +103,23 @@ def careful_model(
     )
 
 
-def _fit(rows: Rows, z: float, k_scale: float) -> tuple[Fitted, Policy, float]:
+def _fit(rows: Rows, z: float, k_scale: float) -> tuple[Fitted, TablePolicy, float]:
     """The model, the policy, and how far V still moved; with nothing to pool nor to charge, the plug-in."""
     if z == 0.0 and k_scale == 0.0:
         mdp, V = rows.plug_in, _optimal(rows.plug_in)[0]
         lean = _alone(rows)
         sigma2 = row_variance(rows, rows.moments(V), lean.own)
         fit = Fitted(mdp, mdp, V, np.zeros(sigma2.shape), lean.own, lean, sigma2, 0.0)
-        return fit, Policy.greedy(mdp.q_values(V), mdp.states, mdp.actions), 0.0
+        return fit, TablePolicy.greedy(mdp.q_values(V), mdp.states, mdp.actions), 0.0
     fit, moved = _rounds(rows, z, k_scale)
     return fit, _policy(rows, fit), moved
 
 
 def _rounds(rows: Rows, z: float, k_scale: float) -> tuple[Fitted, float]:
     """Iterate V -> pooling and penalty -> model -> V; the last round, and how far V moved in it."""
-    V = Policy(rows.habit).value(rows.plug_in)
+    V = TablePolicy(rows.habit).value(rows.plug_in)
     lean, fit, moved = _alone(rows), None, np.inf
-    unknown_value, chance = 0.0, _chance_unknown(rows, rows.plug_in, Policy(rows.habit))
+    unknown_value, chance = 0.0, _chance_unknown(rows, rows.plug_in, TablePolicy(rows.habit))
     shares = lean.own
     for round_ in range(ROUNDS):
         moments = rows.moments(V)
@@ -134,7 +134,7 @@ def _rounds(rows: Rows, z: float, k_scale: float) -> tuple[Fitted, float]:
         mdp = _less(pooled, penalty)
         V_before, (V, _) = V, _optimal(mdp)
         fit = Fitted(mdp, pooled, V, penalty, shares, lean, sigma2, unknown_value)
-        chance = _chance_unknown(rows, pooled, Policy.greedy(mdp.q_values(V), mdp.states, mdp.actions))
+        chance = _chance_unknown(rows, pooled, TablePolicy.greedy(mdp.q_values(V), mdp.states, mdp.actions))
         moved = float(np.abs(V - V_before).max())
         if round_ + 1 >= POOLING_ROUNDS and moved <= SETTLED * np.ptp(V):
             break
@@ -142,13 +142,13 @@ def _rounds(rows: Rows, z: float, k_scale: float) -> tuple[Fitted, float]:
     return fit, moved
 
 
-def _chance_unknown(rows: Rows, mdp: MDP, policy: Policy) -> float:
+def _chance_unknown(rows: Rows, mdp: MDP, policy: TablePolicy) -> float:
     """By how much the log's average value rises with what states never left are worth."""
     if not rows.unknown.any():
         return 0.0
     ends = np.where(rows.unknown[:, None], 1.0 - mdp.discount, 0.0) * np.ones(rows.n.shape)
     model = MDP(mdp.transitions, ends, mdp.discount, states=mdp.states, actions=mdp.actions, available=mdp.available)
-    return float(rows.total @ Policy(policy.matrix).value(model)) / rows.total.sum()
+    return float(rows.total @ TablePolicy(policy.matrix).value(model)) / rows.total.sum()
 
 
 def _alone(rows: Rows) -> Lean:
@@ -178,13 +178,13 @@ def _optimal(mdp: MDP) -> tuple[Array, float]:
     return V, error_bound
 
 
-def _policy(rows: Rows, fit: Fitted) -> Policy:
+def _policy(rows: Rows, fit: Fitted) -> TablePolicy:
     """Optimal in the careful model; as logged among actions that tie."""
     Q = fit.mdp.q_values(fit.V)
     best = Q.max(axis=1, keepdims=True)
     ties = best - Q <= 1e-7 * (np.ptp(fit.V) or np.ptp(fit.mdp.rewards[rows.supported]))
     matrix = np.where(rows.seen[:, None], rows.habit * ties, rows.habit)
-    return Policy(matrix / matrix.sum(axis=1, keepdims=True), fit.mdp.states, fit.mdp.actions, ~rows.seen)
+    return TablePolicy(matrix / matrix.sum(axis=1, keepdims=True), fit.mdp.states, fit.mdp.actions, ~rows.seen)
 
 
 def pair_errors(rows: Rows, V: Array, shares: Array) -> Array:
@@ -194,7 +194,7 @@ def pair_errors(rows: Rows, V: Array, shares: Array) -> Array:
     return np.where(rows.supported, np.sqrt(sigma2 * shares / np.maximum(rows.n, 1.0)), np.inf)
 
 
-def _reason(rows: Rows, policy: Policy, pessimism: float) -> str:
+def _reason(rows: Rows, policy: TablePolicy, pessimism: float) -> str:
     """How the policy was chosen."""
     choices = rows.supported.sum(axis=1) > 1
     chosen, usual = policy.matrix.argmax(axis=1), rows.n.argmax(axis=1)

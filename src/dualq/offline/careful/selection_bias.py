@@ -52,11 +52,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from dualq.logs import Counts
-from dualq.model import MDP, Policy, solve_chain
+from dualq.model import MDP, TablePolicy, solve_chain
 from dualq.offline.careful.pooling import ROUNDING, Fitted, Moments, Rows, row_variance
 
 Array = np.ndarray
-Learn = Callable[[Rows], tuple[Fitted, Policy]]
+Learn = Callable[[Rows], tuple[Fitted, TablePolicy]]
 
 PARTS = np.linspace(0.0, 2.0, 201)  # the values that `kept` can have
 TOO_CAREFUL = 0.5  # how far beyond 1 `kept` may well be
@@ -80,7 +80,7 @@ class Estimate:
 
 
 def expect(
-    rows: Rows, pooled: MDP, apart: MDP, policy: Policy, behaviour: Policy, start: Array, kept: Estimate
+    rows: Rows, pooled: MDP, apart: MDP, policy: TablePolicy, behaviour: TablePolicy, start: Array, kept: Estimate
 ) -> tuple[Estimate, Estimate, float]:
     """What the policy is expected to earn, what the logged behaviour, and what the pooled model claims."""
     claimed = float(start @ policy.value(pooled))
@@ -94,7 +94,7 @@ def expect(
     return Estimate(logged.value + kept.value * gain, float(np.linalg.norm(parts))), logged, claimed
 
 
-def estimate(rows: Rows, mdp: MDP, policy: Policy, start: Array, usual: Array) -> Estimate:
+def estimate(rows: Rows, mdp: MDP, policy: TablePolicy, start: Array, usual: Array) -> Estimate:
     """Value of a policy from the start in a model of the log, and its error; `usual` is V of the logged behaviour."""
     V = policy.value(mdp)
     occupancy = policy.occupancy(mdp, np.maximum(start, np.finfo(float).tiny))  # its weights must be positive
@@ -167,7 +167,7 @@ class Asked(NamedTuple):
     at_home: Array  # and in the half that chose
 
 
-def _asked(chose: Rows, other: Rows, start: Array, fit: Fitted, policy: Policy) -> Asked:
+def _asked(chose: Rows, other: Rows, start: Array, fit: Fitted, policy: TablePolicy) -> Asked:
     S, A = chose.counts.shape
     both = chose.supported[:S] & other.supported[:S]
     n = np.where(both, chose.n[:S], 0.0)

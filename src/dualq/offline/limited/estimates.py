@@ -57,7 +57,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dualq.logs import Counts
-from dualq.model import MDP, AnyLimit, Limit, Policy
+from dualq.model import MDP, AnyLimit, Limit, TablePolicy
 from dualq.offline.careful.model import Careful, Estimate, careful_model
 from dualq.offline.careful.pooling import ROUNDING
 from dualq.offline.careful.selection_bias import HOW_LUCKY, halves, kept_of
@@ -161,19 +161,19 @@ class Estimates:
         limit = Limit(limit.name, costs, limit.sense, limit.bound)
         return dataclasses.replace(asked, limit=limit), limit
 
-    def totals(self, limit: Limit, policy: Policy) -> Array:
+    def totals(self, limit: Limit, policy: TablePolicy) -> Array:
         """W (S,): the discounted cost from each state."""
         mdp = self.plug_in
         paying = MDP(mdp.transitions, limit.on(mdp), mdp.discount, available=mdp.available)
-        return Policy(policy.matrix).value(paying)
+        return TablePolicy(policy.matrix).value(paying)
 
-    def moved(self, limit: Limit, policy: Policy) -> Limit:
+    def moved(self, limit: Limit, policy: TablePolicy) -> Limit:
         """The limit with costs that give the policy in the careful model what it costs in the plug-in model."""
         W, mdp = self.totals(limit, policy), self.careful.mdp
         difference = ((self.plug_in.transitions - mdp.transitions) @ W).reshape(limit.cost.shape)
         return Limit(limit.name, limit.on(mdp) + mdp.discount * difference, limit.sense, limit.bound)
 
-    def of(self, asked: Asked, policy: Policy) -> Estimate:
+    def of(self, asked: Asked, policy: TablePolicy) -> Estimate:
         """What a policy (of the model's states) is estimated to reach in a limit, with the standard error.
 
         Of a cap and a distance there is no error: a cap holds in every state, and a distance is one on the careful
@@ -198,7 +198,7 @@ class Estimates:
             self._kept[asked.name] = kept_of([_both_ways(*both) for both in zip(*asks, strict=True)])
         return self._kept[asked.name]
 
-    def chosen(self, asked: Asked) -> tuple[Policy, Policy]:
+    def chosen(self, asked: Asked) -> tuple[TablePolicy, TablePolicy]:
         """Policies that these rows would choose: for what they earn, and for the limited cost alone."""
         mdp, limit = self.plug_in, self.own(asked)[1]
         alone = MDP(mdp.transitions, -limit.sign * limit.on(mdp), mdp.discount, available=mdp.available)
@@ -218,13 +218,13 @@ class Estimates:
         learned = [careful_model(half, careful.mdp.discount, start, careful.pessimism) for half in dealt]
         return tuple(Estimates(half, own, start) for half, own in zip(dealt, learned, strict=True))
 
-    def claimed(self, asked: Asked, policy: Policy) -> Estimate:
+    def claimed(self, asked: Asked, policy: TablePolicy) -> Estimate:
         """What a limit on an average reaches on the log's own frequencies."""
         limit, alpha = asked.limit, self.careful.mdp.discount
         assert isinstance(limit, Limit)
         S, n = len(self.counts.states), self.counts.visits
         W = self.totals(limit, policy)
-        occupancy = Policy(policy.matrix).occupancy(self.plug_in, self.nu)[:S]
+        occupancy = TablePolicy(policy.matrix).occupancy(self.plug_in, self.nu)[:S]
         squares = (occupancy**2 * self._moments(asked, W)[1] / np.maximum(n, 1)).sum()
         squares += self._unknown(W, (1.0 - alpha) * occupancy.sum(axis=1))
         per_row = ((1.0 - alpha) ** 2 * occupancy**2 / np.maximum(n, 1)).sum()
@@ -244,7 +244,7 @@ class Estimates:
         low, high = self.counts.cost_ranges[asked.column]
         return asked.scale * (high - low) * float(np.sqrt(ONCE_OR_TWICE * per_row / self.counts.total))
 
-    def value(self, policy: Policy) -> Estimate:
+    def value(self, policy: TablePolicy) -> Estimate:
         """What a policy may be expected to earn from the start, as the careful policy's value is estimated.
 
         Its value in the pooled model, without the penalty; of a gain over the log the part that is luck is taken off,
@@ -262,10 +262,10 @@ class Estimates:
         rows = (1.0 - own) * careful.logged.error_or_nan + own * error
         return Estimate(careful.logged.value + kept * gain, float(np.hypot(rows, luck * gain)))
 
-    def _claimed(self, policy: Policy) -> tuple[float, float]:
+    def _claimed(self, policy: TablePolicy) -> tuple[float, float]:
         """The value in the pooled model without the penalty, and the error that the rows of each pair leave."""
         careful = self.careful
-        occupancy = Policy(policy.matrix).occupancy(careful.mdp, self.nu)
+        occupancy = TablePolicy(policy.matrix).occupancy(careful.mdp, self.nu)
         error = np.where(np.isfinite(careful.error), careful.error, 0.0)
         paid = np.where(careful.mdp.available, careful.mdp.rewards + careful.penalty, 0.0)
         return float((occupancy * paid).sum()), float(np.sqrt((occupancy**2 * error**2).sum()))
@@ -325,14 +325,14 @@ class Found(NamedTuple):
     noise: Array  # (S, A) variance of a pair's mean in the other half
 
 
-def _found(one: Estimates, other: Estimates, asked: Asked, policy: Policy) -> Found:
+def _found(one: Estimates, other: Estimates, asked: Asked, policy: TablePolicy) -> Found:
     """On the pairs that both have seen, with W, occupancy and usual frequencies of the half that chose."""
     S = len(one.counts.states)
     mine, limit = one.own(asked)
     W = one.totals(limit, policy)
     (mean, variance), (found, _) = one._moments(mine, W), other._moments(other.own(asked)[0], W)
     both = (one.counts.visits > 0) & (other.counts.visits > 0)
-    chosen = np.where(both, Policy(policy.matrix).occupancy(one.plug_in, one.nu)[:S], 0.0)
+    chosen = np.where(both, TablePolicy(policy.matrix).occupancy(one.plug_in, one.nu)[:S], 0.0)
     n = np.where(both, one.counts.visits, 0.0)
     usual = n / np.maximum(n.sum(axis=1, keepdims=True), 1.0)
     contrast = chosen - chosen.sum(axis=1, keepdims=True) * usual  # sums to nothing in every state

@@ -43,7 +43,7 @@ from dualq.model import (
     AnyLimit,
     Limit,
     Near,
-    Policy,
+    TablePolicy,
     Words,
     as_limits,
     frequencies,
@@ -63,7 +63,7 @@ SHARE_OF_VALUE = 0.5  # of delta, for the certificate of the value
 MARGINS = ("certified", "none")
 TOTAL, DISTANCE = "total ", "distance"  # "total stockout": the discounted total; "distance": from the logged policy
 
-Upper = Callable[[Policy], dict[str, float]]
+Upper = Callable[[TablePolicy], dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def asked_for(limits: Any, estimates: Estimates) -> tuple[Asked, ...]:
     return tuple(asked)
 
 
-def _read(limits: Any, behaviour: Policy, costs: tuple[str, ...]) -> list[Any]:
+def _read(limits: Any, behaviour: TablePolicy, costs: tuple[str, ...]) -> list[Any]:
     """One list of limits and words, where words name a cost of the log."""
     if isinstance(limits, Mapping):
         limits = [
@@ -267,12 +267,12 @@ class Family:
         """How far a value is beyond the bound, in spans."""
         return limit.sign * (value - limit.bound) / limit.span(self.mdp)
 
-    def loosest(self, free: Policy) -> float:
+    def loosest(self, free: TablePolicy) -> float:
         """A shift at which no limit stands in the way of a policy."""
         d = (1.0 - self.mdp.discount) * free.occupancy(self.mdp, self.nu)
         return max(self._excess(limit, limit.value(self.mdp, d, self.nu)) for limit in self.averages.values())
 
-    def largest(self, free: Policy, kept: Callable[[Policy], bool]) -> LimitedSolution | None:
+    def largest(self, free: TablePolicy, kept: Callable[[TablePolicy], bool]) -> LimitedSolution | None:
         """The program of the largest shift whose policy is found to keep the limits; None where the tightest is not."""
         low, best = self.tightest
         if not kept(best.dual_policy):
@@ -298,7 +298,7 @@ class Family:
 def moved_family(
     estimates: Estimates,
     asked: Sequence[Asked],
-    policy: Policy,
+    policy: TablePolicy,
     distribution: Array,
     moving: Sequence[str] | None = None,
 ) -> Family:
@@ -350,7 +350,7 @@ class Search:
         at_limit = first.at(0.0)
         return self._moved((first.tightest[1] if at_limit is None else at_limit).dual_policy)
 
-    def _moved(self, policy: Policy) -> Family:
+    def _moved(self, policy: TablePolicy) -> Family:
         return moved_family(self.estimates, self.asked, policy, self.distribution)
 
     @cached_property
@@ -368,25 +368,25 @@ class Search:
 
     # ---- what a policy reaches
 
-    def interval(self, one: Asked, policy: Policy) -> tuple[float, float]:
+    def interval(self, one: Asked, policy: TablePolicy) -> tuple[float, float]:
         """Floor and ceiling of a limit's cost, proven."""
         return cost_interval(one, *self.proven[one.name].of(policy.matrix[: self.S]))
 
-    def promised(self, policy: Policy) -> bool:
+    def promised(self, policy: TablePolicy) -> bool:
         """Whether the proven end of every cost is within its limit."""
         return all(
             one.limit.sign * self.end(one, policy) <= one.limit.sign * one.limit.bound + 1e-12 for one in self.bounded
         )
 
-    def end(self, one: Asked, policy: Policy) -> float:
+    def end(self, one: Asked, policy: TablePolicy) -> float:
         """The proven end that the limit reckons with: the ceiling for <=, the floor for >=."""
         return -one.limit.sign * one.scale * self.proven[one.name].floor(policy.matrix[: self.S])
 
-    def estimated(self, policy: Policy) -> bool:
+    def estimated(self, policy: TablePolicy) -> bool:
         """Whether every estimate is within its limit by its quantile of standard errors."""
         return self.within(policy, float(ndtri(1.0 - self.delta)))
 
-    def within(self, policy: Policy, errors: float) -> bool:
+    def within(self, policy: TablePolicy, errors: float) -> bool:
         """Whether every estimate is within its limit by so many standard errors."""
         for one in self.bounded:
             found, limit = self.estimates.of(one, policy), one.limit
@@ -394,14 +394,14 @@ class Search:
                 return False
         return True
 
-    def claimed(self, policy: Policy, asked: Sequence[Asked] = ()) -> bool:
+    def claimed(self, policy: TablePolicy, asked: Sequence[Asked] = ()) -> bool:
         """Whether costs, all if none are named, are within their limits on the log's own frequencies."""
         return all(
             one.limit.sign * (self.estimates.claimed(one, policy).value - one.limit.bound) <= 1e-9 * one.span
             for one in asked or self.bounded
         )
 
-    def says_something(self, policy: Policy) -> bool:
+    def says_something(self, policy: TablePolicy) -> bool:
         """Whether every proven end comes at least half of the way from the worst possible to the limit."""
         for one in self.bounded:
             limit, proven = one.limit, self.proven[one.name]

@@ -26,7 +26,7 @@ import numpy as np
 
 from dualq.base import LogError
 from dualq.logs import Counts
-from dualq.model import Policy
+from dualq.model import TablePolicy
 from dualq.offline.limited.estimates import Asked, Estimates, Proven, cost_interval, proven_of
 from dualq.offline.limited.search import DUST, asked_for, moved_family, pair_frequencies
 
@@ -71,7 +71,7 @@ def frontier_of(
     estimates: Estimates,
     asked: Sequence[Asked],
     blocks: Sequence[Counts],
-    policy: Policy,
+    policy: TablePolicy,
     confidence: float,
     name: str,
     points: int,

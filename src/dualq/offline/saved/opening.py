@@ -20,7 +20,7 @@ import numpy as np
 
 from dualq.base import CheckpointError, Label, Labels, LogError, from_json_array, load_arrays
 from dualq.logs import Bins
-from dualq.model import Policy
+from dualq.model import TablePolicy
 from dualq.offline.saved.packing import unpacked
 
 Array = np.ndarray
@@ -33,7 +33,7 @@ ARRAYS, NUMBERS, POLICY = "solution.npz", "fit.json", "policy.csv"
 class Decider:
     """The recommended policy of a fit, asked in the log's own words."""
 
-    policy: Policy
+    policy: TablePolicy
     bins: Mapping[str, Any]  # {column: edges}
 
     def label(self, state: Label | Mapping[str, Any]) -> Label | Mapping[str, Any]:

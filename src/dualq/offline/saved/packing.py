@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualq.base import Labels
-from dualq.model import Policy
+from dualq.model import TablePolicy
 
 if TYPE_CHECKING:
     from dualq.model import MDP, Solution
@@ -52,7 +52,10 @@ class Packer:
         if kind.__name__ not in _PARTS and not dataclasses.is_dataclass(kind):  # a date, a decimal: what a label may be
             return {"is": "value", "table": self.pack(_as_table([[value]], ["value"]))}
         parts = _PARTS.get(kind.__name__, _fields)(value)
-        return {"is": kind.__name__, "fields": {key: self.pack(item) for key, item in parts.items()}}
+        return {
+            "is": _TAGS.get(kind.__name__, kind.__name__),
+            "fields": {key: self.pack(item) for key, item in parts.items()},
+        }
 
 
 def unpacked(tree: Any, arrays: Mapping[str, Array], classes: Mapping[str, type]) -> Any:
@@ -138,10 +141,11 @@ def _solution_parts(s: Solution) -> dict[str, Any]:
     return {name: getattr(s, name) for name in arrays} | {"method": s.method, "iterations": s.iterations}
 
 
+_TAGS = {"TablePolicy": "Policy"}  # what stands in files, where a class was renamed
 _SEQUENCES = {"tuple": tuple, "list": list, "frozenset": frozenset}
 _PARTS: dict[str, Any] = {
     "Labels": _labels_parts,
-    "Policy": lambda p: {"matrix": p.matrix, "states": p.states, "actions": p.actions, "undecided": p.undecided},
+    "TablePolicy": lambda p: {"matrix": p.matrix, "states": p.states, "actions": p.actions, "undecided": p.undecided},
     "MDP": lambda m: {
         "shape": m.transitions.shape,
         **{name: getattr(m, name) for name in ("indptr", "indices", "probabilities", "rewards", "discount")},
@@ -150,4 +154,4 @@ _PARTS: dict[str, Any] = {
     "Solution": _solution_parts,
     "LimitedSolution": lambda s: _solution_parts(s) | {"limits": s.limits, "prices": s.prices, "policy": s.dual_policy},
 }
-_MAKERS = {"Labels": _labels, "Policy": Policy, "MDP": _mdp}
+_MAKERS = {"Labels": _labels, "Policy": TablePolicy, "MDP": _mdp}

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from dualq.model import Policy
+from dualq.model import TablePolicy
 from dualq.online import SPDQ
 from dualq.paper.experiments import plots
 from dualq.paper.experiments.curves import Curve, Results, by_step, decades, median, trained
@@ -52,8 +52,8 @@ WANTED = {FAST: "kept", SLOW: "kept", NEVER: "kept", RARE: "lost", GONE: "lost"}
 
 def curves() -> list[Curve]:
     """One per behaviour."""
-    two, to = problem(), Policy(np.array([[0.8, 0.2], [0.3, 0.7]]))
-    without = Policy(np.array([[0.0, 1.0], [0.3, 0.7]]))  # the best action of state 0 dies out
+    two, to = problem(), TablePolicy(np.array([[0.8, 0.2], [0.3, 0.7]]))
+    without = TablePolicy(np.array([[0.0, 1.0], [0.3, 0.7]]))  # the best action of state 0 dies out
     behaviours = {
         STATIONARY: (dataclasses.replace(two, behaviour=to), 0.08),
         FAST: (dataclasses.replace(two, drift=settling(to, 1.0)), 0.08),

@@ -22,12 +22,12 @@ import numpy as np
 
 from dualq.base import Recorded, Rows
 from dualq.logs import Counts
-from dualq.model import Policy, Solution
+from dualq.model import Solution, TablePolicy
 from dualq.online import SPDQ, SPDRL, QLearning, Task, constant, inverse_sqrt, linear, train, visits
 from dualq.solvers import PDHG, solve
 
 Array = np.ndarray
-Answer = tuple[Array | None, Policy]  # Q, policy
+Answer = tuple[Array | None, TablePolicy]  # Q, policy
 Method = Callable[[Task, Recorded, int, int], Answer]  # task, rows, N, seed
 
 PASSES = 10

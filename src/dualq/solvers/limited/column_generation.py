@@ -37,7 +37,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dualq.base import DualqError, ModelError
-from dualq.model import MDP, Limit, Policy, as_limits
+from dualq.model import MDP, Limit, TablePolicy, as_limits
 from dualq.solvers.dynamic import Result, solve_dynamic
 from dualq.solvers.limited.program import (
     KEPT,
@@ -112,7 +112,7 @@ class Pricing:
         """The best policy for that reward."""
         model = self.model(w, reward)
         result = solve_dynamic(model, self.tolerance)
-        policy = Policy.greedy(model.q_values(result.V))
+        policy = TablePolicy.greedy(model.q_values(result.V))
         d = (1.0 - self.mdp.discount) * policy.occupancy(self.mdp, self.nu)
         costs = [limit.sign * limit.value(self.mdp, d, self.nu) for limit in self.limits.values()]
         excess = np.array(costs) - self.bounds
@@ -162,7 +162,7 @@ class Pricing:
         visits = d.sum(axis=1, keepdims=True)
         best = np.eye(mdp.num_actions)[last.choice]
         matrix = np.where(visits > UNVISITED, d / np.where(visits > UNVISITED, visits, 1.0), best)
-        policy = Policy(matrix, mdp.states, mdp.actions)
+        policy = TablePolicy(matrix, mdp.states, mdp.actions)
         model = self.model(w, reward=True)
         total = float(eta.sum()) / (1.0 - mdp.discount)
         return LimitedSolution(

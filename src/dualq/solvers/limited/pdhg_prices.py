@@ -56,7 +56,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dualq.base import ModelError, kernel
-from dualq.model import MDP, Limit, Policy, as_limits, solve_chain
+from dualq.model import MDP, Limit, TablePolicy, as_limits, solve_chain
 from dualq.solvers.bilinear import (
     Model,
     Target,
@@ -389,7 +389,7 @@ def _as_solution(
     Q[mdp.available], d[mdp.available] = units.value * q + shift, found.lambda_ / model.mass
     visits = d.sum(axis=1, keepdims=True)
     best = np.eye(mdp.num_actions)[Q.argmax(axis=1)]
-    policy = Policy(
+    policy = TablePolicy(
         np.where(visits > UNVISITED, d / np.where(visits > UNVISITED, visits, 1.0), best), mdp.states, mdp.actions
     )
     eta = units.weight * units.eta

@@ -43,7 +43,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dualq.base import DualqError, InfeasibleError, ModelError
-from dualq.model import MDP, ActionCap, AnyLimit, Limit, Policy, Solution, Sparse, as_limits
+from dualq.model import MDP, ActionCap, AnyLimit, Limit, Solution, Sparse, TablePolicy, as_limits
 from dualq.solvers.programs import Answer, Program, dual, proven_error, solve_program
 
 Array = np.ndarray
@@ -72,7 +72,7 @@ class LimitedSolution(Solution):
         limits: Mapping[str, AnyLimit],
         prices: Mapping[str, float],
         weights: Array,
-        policy: Policy | None = None,
+        policy: TablePolicy | None = None,
         **rest: Any,
     ):
         super().__init__(mdp, V, **rest)
@@ -83,10 +83,10 @@ class LimitedSolution(Solution):
             self.__dict__["dual_policy"] = policy
 
     @cached_property
-    def primal_policy(self) -> Policy:
+    def primal_policy(self) -> TablePolicy:
         """argmax_a Q[s, a]; of actions that the dual policy mixes, whose Q are equal but for rounding, the first."""
         equal = self.Q.max(axis=1, keepdims=True) - self.Q <= TIES * (np.ptp(self.V) or 1.0)
-        return Policy.deterministic(np.argmax(equal, axis=1), self.Q.shape[1], self.mdp.states, self.mdp.actions)
+        return TablePolicy.deterministic(np.argmax(equal, axis=1), self.Q.shape[1], self.mdp.states, self.mdp.actions)
 
     @cached_property
     def values(self) -> dict[str, float]:
@@ -98,7 +98,7 @@ class LimitedSolution(Solution):
         """The expected discounted reward of the dual policy, under the weights."""
         return float(self.weights @ self.dual_policy.value(self.mdp))
 
-    def reached(self, policy: Policy) -> dict[str, float]:
+    def reached(self, policy: TablePolicy) -> dict[str, float]:
         """What any policy reaches, by limit."""
         nu = self.weights / self.weights.sum()
         d = (1.0 - self.mdp.discount) * policy.occupancy(self.mdp, nu)
@@ -248,11 +248,11 @@ def _as_solution(
     V = answer.blocks["V"] + (_middle(mdp.rewards[mdp.available]) - w @ stack.moved) / (1.0 - mdp.discount)
 
     visited = d.sum(axis=1) > UNVISITED
-    matrix = Policy.from_occupancy(np.where(visited[:, None], d, 0.0), mdp.available).matrix.copy()
+    matrix = TablePolicy.from_occupancy(np.where(visited[:, None], d, 0.0), mdp.available).matrix.copy()
     if not visited.all():
         caps = {name: limit for name, limit in limits.items() if isinstance(limit, ActionCap)}
         V, matrix[~visited] = _elsewhere(model, V, visited, caps)
-    policy = Policy(matrix, mdp.states, mdp.actions)
+    policy = TablePolicy(matrix, mdp.states, mdp.actions)
     has_caps = any(isinstance(limit, ActionCap) for limit in limits.values())
     return LimitedSolution(
         mdp,
@@ -315,7 +315,7 @@ def _elsewhere(model: MDP, V: Array, visited: Array, caps: Mapping[str, ActionCa
     d = np.zeros(model.rewards.size)
     d[np.flatnonzero(model.available)[inside]] = np.maximum(answer.blocks["lambda_"], 0.0)
     V[~visited] = answer.blocks["V"]
-    return V, Policy.from_occupancy(d.reshape(model.rewards.shape)[~visited], model.available[~visited]).matrix
+    return V, TablePolicy.from_occupancy(d.reshape(model.rewards.shape)[~visited], model.available[~visited]).matrix
 
 
 # ---- limits that cannot be kept
