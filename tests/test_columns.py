@@ -36,7 +36,7 @@ def written(folder, columns, name="log.csv"):
 
 def test_a_continuous_action_is_refused_before_anything_is_counted(monkeypatch):
     log = table() | {"do": np.random.default_rng(1).uniform(0, 1, 2000)}
-    monkeypatch.setattr("dualq.logs.table_log._count", lambda log: pytest.fail("it was counted"))
+    monkeypatch.setattr("dualq.logs.reading.read_log.count_table", lambda *log: pytest.fail("it was counted"))
     with pytest.raises(
         dualq.LogError, match=r"the action 'do' has 2,000 different numbers in 2,000 rows; .*--bins do=5"
     ):
@@ -75,7 +75,7 @@ def test_fractions_may_be_actions_where_there_are_few(step, fine):
 
 
 def test_numbers_that_make_a_state_of_every_row_are_refused_before_anything_is_counted(monkeypatch):
-    monkeypatch.setattr("dualq.logs.table_log._count", lambda log: pytest.fail("it was counted"))
+    monkeypatch.setattr("dualq.logs.reading.read_log.count_table", lambda *log: pytest.fail("it was counted"))
     with pytest.raises(dualq.LogError) as error:
         dualq.read_log(table(), **WORDS | {"state": ["level", "amount"]})
     assert "2,000 different states in 2,000 rows" in str(error.value)
@@ -97,7 +97,7 @@ def test_numbers_of_which_most_occur_again_are_read(digits):
 
 def test_many_states_with_many_rows_are_read_although_the_first_rows_show_each_once(monkeypatch):
     monkeypatch.setattr(
-        "dualq.logs.columns.FIRST", 1000
+        "dualq.logs.reading.columns.FIRST", 1000
     )  # 1,500 states, in turn: the first 1,000 rows are all different
     rows = 30_000
     log = table(rows) | {"amount": np.arange(rows) % 1500}

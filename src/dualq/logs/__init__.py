@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from dualq.logs.reading.look import HEADER as HEADER
     from dualq.logs.reading.look import Look as Look
     from dualq.logs.reading.look import look as look
+    from dualq.logs.reading.read_log import read_log as read_log
     from dualq.logs.reading.schema import ROW as ROW
     from dualq.logs.reading.schema import Bins as Bins
     from dualq.logs.starts import start_weights as start_weights
-    from dualq.logs.table_log import read_log as read_log
 
 __getattr__, __dir__, __all__ = face(__name__, __file__)

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from dualq.base import LogError, RecordedState, Rows
+from dualq.logs.reading.engines import batches, reading
 from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import ROW
-from dualq.logs.reading.sources import batches, reading
 
 Array = np.ndarray
 

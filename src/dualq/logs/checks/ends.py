@@ -22,9 +22,9 @@ from dualq.base import LogError, count, p_value
 from dualq.logs.checks.findings import Finding
 from dualq.logs.checks.marked import Difference, difference_in, other_choices
 from dualq.logs.checks.trace import Trace
+from dualq.logs.reading.engines import reading
 from dualq.logs.reading.episodes import clock_of, per_episode
 from dualq.logs.reading.schema import ROW
-from dualq.logs.reading.sources import reading
 
 Array = np.ndarray
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dualq.logs.reading.queries import seconds
+from dualq.logs.reading.column_types import seconds
 from dualq.logs.reading.schema import Bins
 
 Array = np.ndarray

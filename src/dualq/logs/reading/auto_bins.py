@@ -26,11 +26,13 @@ from typing import Any
 import numpy as np
 
 from dualq.base import LogError, count
+from dualq.logs.reading.column_types import seconds
 from dualq.logs.reading.columns import FEW, bins_words, numbers_in
+from dualq.logs.reading.engines import reading
 from dualq.logs.reading.period import part_of
-from dualq.logs.reading.queries import Questions, seconds
+from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import ROW, Schema
-from dualq.logs.reading.sources import Source, reading
+from dualq.logs.reading.sources import Source
 
 Array = np.ndarray
 

@@ -16,9 +16,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dualq.base import LogError, count
+from dualq.logs.counts import Counts
+from dualq.logs.reading.engines import reading
 from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import Schema
-from dualq.logs.reading.sources import Source, reading
+from dualq.logs.reading.sources import Source
 
 FIRST = 100_000  # rows that are looked at
 MORE = 2_000_000  # rows that are looked at where the first ones are suspicious
@@ -167,17 +169,17 @@ def _order(name: str, table: Any, column: str) -> str:
 # ---- labels
 
 
-def label_warnings(log: Any) -> tuple[str, ...]:
+def label_warnings(opened: Source, q: Questions, counts: Counts) -> tuple[str, ...]:
     """What is odd among the labels of a log that was counted."""
     found: list[str] = []
-    for part, labels in (("state", log.states), ("action", log.actions)):
+    for part, labels in (("state", counts.states), ("action", counts.actions)):
         if isinstance(labels.values, range):
             continue
         for column, values in labels.columns().items():
             texts = {value for value in values if isinstance(value, str)}
-            odd = [] if column in log.bins else sorted(odd_labels(texts, part))
+            odd = [] if column in q.bins else sorted(odd_labels(texts, part))
             if odd:
-                found += label_words(column, _rows_of(log, column, odd), part)
+                found += label_words(column, _rows_of(opened, column, odd), part)
     return tuple(found)
 
 
@@ -215,9 +217,9 @@ def _alike(labels: set[str]) -> list[list[str]]:
     return [group for group in groups.values() if len(group) > 1]
 
 
-def _rows_of(log: Any, column: str, labels: list[str]) -> dict[str, int]:
-    table = log.opened.table
-    with reading(log.opened.name):
+def _rows_of(opened: Source, column: str, labels: list[str]) -> dict[str, int]:
+    table: Any = opened.table
+    with reading(opened.name):
         kept = table.filter(table[column].isin(labels)).select(label=table[column])
         answer = kept.group_by("label").agg(n=kept.count()).to_pyarrow().to_pylist()
         found = {row["label"]: row["n"] for row in answer}

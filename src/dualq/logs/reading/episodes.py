@@ -24,9 +24,11 @@ from typing import Any
 import numpy as np
 
 from dualq.base import LogError, count
-from dualq.logs.reading.queries import FALSE, TRUE, Questions, flag, seconds
+from dualq.logs.reading.column_types import FALSE, TRUE, flag, seconds
+from dualq.logs.reading.engines import reading
+from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import COMMON, ROW, Schema
-from dualq.logs.reading.sources import Source, reading
+from dualq.logs.reading.sources import Source
 
 CLOCKS = ("shared", "episode")
 COUNTERS = {"step", "steps", "t", "timestep", "turn", "move", "k", "i", "j", "tick", "stage", "index", "seq", "frame"}

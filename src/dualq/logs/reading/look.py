@@ -17,14 +17,16 @@ from typing import Any
 
 from dualq.base import LogError, count
 from dualq.logs.reading.auto_bins import AUTO
+from dualq.logs.reading.column_types import number
 from dualq.logs.reading.columns import FEW, Numbers, is_continuous, label_words, numbers_in
+from dualq.logs.reading.engines import reading
+from dualq.logs.reading.open_source import open_source
 from dualq.logs.reading.profile import Clock, Column, Episodes, clock_of, columns_of, copies_of, episodes_of, labels_of
-from dualq.logs.reading.queries import number
+from dualq.logs.reading.read_log import read_log
 from dualq.logs.reading.roles import Roles, roles_of
 from dualq.logs.reading.schema import COMMON, ROW, no_names, option, parts_of
-from dualq.logs.reading.sources import Source, open_source, reading
+from dualq.logs.reading.sources import Source
 from dualq.logs.reading.times import MOSTLY, text_time
-from dualq.logs.table_log import read_log
 
 WIDE = 50  # different whole numbers in a column of the state, from which bins are proposed
 ROWS_EACH = 100  # rows for each of them, from which they are not

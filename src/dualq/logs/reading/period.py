@@ -13,9 +13,11 @@ from dataclasses import replace
 from typing import Any
 
 from dualq.base import LogError
-from dualq.logs.reading.queries import Questions, seconds
+from dualq.logs.reading.column_types import seconds
+from dualq.logs.reading.engines import reading
+from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import ROW
-from dualq.logs.reading.sources import Source, reading
+from dualq.logs.reading.sources import Source
 
 PLACE = "dualq_place"
 

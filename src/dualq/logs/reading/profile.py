@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dualq.logs.reading.column_types import flag, seconds
 from dualq.logs.reading.columns import is_fraction, odd_labels
-from dualq.logs.reading.queries import flag, seconds
 
 LONG = 2_000_000  # rows
 EXAMPLES, SEEN = 4, 1000  # values that are shown, and rows in which they are looked for

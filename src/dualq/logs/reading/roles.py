@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dualq.logs.reading.column_types import FALSE, TRUE
 from dualq.logs.reading.profile import Column, are_different, counted_up, only_in_last_rows
-from dualq.logs.reading.queries import FALSE, TRUE
 from dualq.logs.reading.schema import ROW
 
 WORDS = {

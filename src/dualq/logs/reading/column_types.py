@@ -1,0 +1,86 @@
+"""Column types: a column as numbers, flags or moments, however it was written; and columns that cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dualq.base import LogError
+from dualq.logs.reading.schema import ROW, Schema
+from dualq.logs.reading.times import NUMBER as TEXT_NUMBER
+
+TRUE, FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")  # flags as text, in any case
+FLAGS = "true or false, yes or no, 1 or 0"
+
+
+def seconds(value: Any) -> Any:
+    """A time as a number: itself, or the seconds of a date."""
+    if value.type().is_date():
+        value = value.cast("timestamp")
+    if value.type().is_timestamp():
+        return value.epoch_seconds().cast("float64")
+    return value.cast("float64")
+
+
+def number(value: Any) -> Any:
+    """A column of numbers or flags as float64; of text, what of it is a number."""
+    if value.type().is_string():
+        import ibis
+        import ibis.expr.operations as ops
+
+        if value.get_backend().has_operation(ops.TryCast):
+            return value.try_cast("float64")
+        return value.re_search(TEXT_NUMBER).ifelse(value.cast("float64"), ibis.null("float64"))  # SQLite
+    if value.type().is_boolean():
+        return value.cast("int64").cast("float64")
+    return value.cast("float64")
+
+
+def flag(value: Any) -> Any:
+    """A column of flags as true or false; of text, what of it is one."""
+    import ibis
+
+    if value.type().is_string():
+        word = value.strip().lower()
+        return ibis.cases((word.isin(TRUE), True), (word.isin(FALSE), False), else_=ibis.null("boolean"))
+    return value if value.type().is_boolean() else value != 0
+
+
+def check_types(name: str, table: Any, schema: Schema, bins: Mapping[str, Any], skip_bad: bool) -> None:
+    """Refuse columns that cannot play their part; text among the numbers is told by the caller, who knows its row."""
+    types = table.schema()
+    for part, columns in (("state", schema.state), ("action", schema.action), ("next_state", schema.next_state)):
+        for column in columns:
+            kind = types[column]
+            if column in bins and not (kind.is_numeric() and not kind.is_boolean()):
+                raise LogError(f"{name}: bins are given for {column!r}, which holds {_words(kind)}, not numbers")
+            if kind.is_nested() or kind.is_binary() or kind.is_unknown():
+                raise LogError(f"{name}: the {part} column {column!r} holds {_words(kind)}; give its parts as columns")
+    for column, following in zip(schema.state, schema.next_state, strict=False):
+        if _family(types[column]) != _family(types[following]):
+            raise LogError(
+                f"{name}: the state column {column!r} holds {_words(types[column])} and {following!r} "
+                f"{_words(types[following])}; both must be of one kind"
+            )
+    for part, column in (("terminal", schema.terminal), ("truncated", schema.truncated)):
+        if column not in (None, ROW) and _family(types[column]) not in ("flags", "numbers", "text"):
+            raise LogError(f"{name}: the {part} column {column!r} holds {_words(types[column])}; it must hold {FLAGS}")
+    for column in (schema.reward, *schema.costs):
+        kind = types[column]
+        if not (kind.is_numeric() or kind.is_boolean() or kind.is_string()):
+            raise LogError(f"{name}: the column {column!r} holds {_words(kind)}; it must hold numbers")
+
+
+def _family(kind: Any) -> str:
+    if kind.is_boolean():
+        return "flags"
+    if kind.is_numeric():
+        return "numbers"
+    if kind.is_string():
+        return "text"
+    return "times" if kind.is_temporal() else str(kind)
+
+
+def _words(kind: Any) -> str:
+    family = _family(kind)
+    return family if family != str(kind) else f"values of the type {kind}"

@@ -1,0 +1,192 @@
+"""Counting: the engine's one GROUP BY as Counts, and what is said where some row is bad.
+
+What becomes of a row
+
+    used       it has a state, an action, a finite reward and a next state, or it ended its episode
+    dropped    it has no successor: the last of an episode that was cut off or never finished, where no next_state
+               column says what followed. Not an error; counted in `dropped`
+    bad        anything else: an error, or with skip_bad=True written to a file (`quarantine`) and counted in `skipped`
+
+Sums are float64; an engine adds in the order its threads come by, so sums of one log may differ in the last digits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dualq.base import LogError, count
+from dualq.logs.counts import Counts
+from dualq.logs.reading.available import Declared, declared_columns
+from dualq.logs.reading.bad_rows import set_aside, stop_at_the_first
+from dualq.logs.reading.coding import MOST, Coder, too_many
+from dualq.logs.reading.engines import batches, reading
+from dualq.logs.reading.progress import progress
+from dualq.logs.reading.queries import Questions
+from dualq.logs.reading.sources import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Array = np.ndarray
+
+BATCH = 1 << 20  # groups fetched at a time
+CHECKED_ROWS = 10_000_000  # up to here a time that repeats is looked for even where nothing depends on it
+
+
+class Counted:
+    """The engine's answer, in places: the coders of states and actions, the counts, and what became of the others.
+
+    questions   those that were answered: they know whether times repeat
+    dropped     rows that have no successor
+    skipped     bad rows that were set aside
+    """
+
+    def __init__(self, name: str, q: Questions, declared: Declared, groups: pa.Table, extremes: pa.Table, skipped: int):
+        self.questions, self.skipped = q, skipped
+        bins = [q.bins.get(column) for column in q.schema.state]
+        sides = [[groups[c] for c in q.s], [groups[c] for c in q.n]]
+        self.states = Coder(name, "state", q.schema.state, sides, bins)
+        bins = [q.bins.get(column) for column in q.schema.action]
+        taken = [groups[c] for c in q.a]
+        self.actions = Coder(name, "action", q.schema.action, [taken, declared_columns(q, declared, taken)], bins)
+        s, s_next = self.states.places
+        ended = flags_of(groups, "ended")
+        n = groups["n"].to_numpy()
+        kept = ended | (s_next >= 0)
+        self.dropped = int(n[~kept].sum())
+        s_next = np.where(s_next < 0, s, s_next)  # an end without a next state: nobody reads it
+        sums = [n, *(groups[f"{x}_{sum_}"].to_numpy() for x in q.numbers for sum_ in ("sum", "squares"))]
+        seen = {x: _seen(extremes, x) for x in q.numbers}  # of all rows, those without a successor too
+        self.counts = Counts.from_groups(
+            s[kept],
+            self.actions.places[0][kept],
+            s_next[kept],
+            ended[kept],
+            [weight[kept] for weight in sums],
+            q.schema.costs,
+            states=self.states.labels,
+            actions=self.actions.labels,
+            reward_range=q.reward_range or seen["r"],
+            range_known=q.reward_range is not None,
+            cost_ranges={column: known or seen[x] for x, (column, known) in q.numbers.items() if x != "r"},
+            cost_ranges_known=frozenset(q.cost_ranges),
+        )
+
+
+def count_table(opened: Source, q: Questions, quarantine: Path, declared: Declared = ()) -> Counted:
+    """One GROUP BY; a second question only where its answer shows that some row is bad."""
+    name = opened.name
+    with progress(opened, "counting"):
+        groups, extremes = _answers(opened, q)
+    rejected = opened.rejects() if opened.rejects is not None else []
+    skipped = len(rejected)
+    if rejected and not q.skip_bad:
+        file, line, message, text = rejected[0]
+        advice = "correct it, or set such lines aside with skip_bad=True (--skip-bad)"
+        raise LogError(f"{file}: line {line} is no row of the table, {text!r}: {message}; {advice}")
+    if groups.num_rows == 0 and not q.skip_bad:
+        raise LogError(f"{name}: there are no rows")
+    if not q.skip_bad and _some_bad(groups, extremes, q):
+        stop_at_the_first(opened, q)
+    if _repeats(opened, q, int(np.sum(groups["n"].to_numpy()))):
+        q = replace(q, repeats=True)
+        if not q.skip_bad:
+            stop_at_the_first(opened, q)
+        groups, extremes = _answers(opened, q)
+    if q.skip_bad:
+        skipped += set_aside(opened, q, quarantine, rejected)
+        if groups.num_rows == 0:
+            raise LogError(f"{name}: no row is left; all {skipped:,} are bad, see {quarantine}")
+    counted = Counted(name, q, declared, groups, extremes, skipped)
+    if counted.counts.total == 0:
+        few = f"{count(counted.dropped, 'row')} without a successor, and no other"
+        advice = "is every row an episode of its own? Check episode=... and time=..., or give next_state=..."
+        if "episode" in q.schema.guessed:
+            taken = f"the column {q.schema.episode[0]!r} was taken for the episode, because of its name"
+            advice = f"{taken}: if it is none, say episode=False (--episode none); else give time=... or next_state=..."
+        raise LogError(f"{name}: {few}; {advice}")
+    return counted
+
+
+def _fetch(opened: Source, q: Questions, expression: Any) -> pa.Table:
+    """The groups, a batch at a time, stopping when there are too many states."""
+    import pyarrow as pa
+
+    found, fetched, next_look = [], 0, 2 * MOST
+    with reading(opened.name):
+        reader = batches(expression, BATCH)
+        for batch in reader:
+            found.append(batch)
+            fetched += batch.num_rows
+            if fetched > next_look:
+                states = pa.Table.from_batches(found).select(q.s).group_by(q.s).aggregate([]).num_rows
+                if states > MOST:
+                    raise LogError(too_many(opened.name, q.schema.state, states))
+                next_look = 2 * fetched
+        return pa.Table.from_batches(found) if found else reader.schema.empty_table()
+
+
+def _answers(opened: Source, q: Questions) -> tuple[pa.Table, pa.Table]:
+    """The groups, and the table that has the ranges of the numbers: the groups themselves, or one row for all."""
+    groups = _fetch(opened, q, q.counts())
+    return groups, groups if "r_low" in groups.column_names else _fetch(opened, q, q.extremes())
+
+
+def _some_bad(groups: pa.Table, extremes: pa.Table, q: Questions) -> bool:
+    """Whether some row is bad, by the sums alone."""
+    keys = [*q.s, *q.a, *(["ended"] if "ended" in groups.column_names else [])]
+    if any(groups[key].null_count for key in keys):
+        return True
+    n = groups["n"].to_numpy()
+    for name, (_, known) in q.numbers.items():
+        if (extremes[f"{name}_known"].to_numpy() != extremes["n"].to_numpy()).any():
+            return True
+        if not np.isfinite(groups[f"{name}_sum"].to_numpy()).all():
+            return True
+        if known is not None:
+            low, high = _seen(extremes, name)
+            if low < known[0] or high > known[1]:
+                return True
+    for column in ("t_known", "cut_known", *(f"{e}_known" for e in q.e)):
+        if column in groups.column_names and (groups[column].to_numpy() != n).any():
+            return True
+    if "t_again" in groups.column_names and groups["t_again"].to_numpy().any():
+        return True
+    if q.schema.next_state:
+        missing = np.zeros(n.size, bool)
+        for column in q.n:
+            missing |= groups[column].is_null().to_numpy()
+        return bool((missing & ~flags_of(groups, "ended")).any())
+    return False
+
+
+def flags_of(groups: pa.Table, name: str) -> Array:
+    """A column of flags as an array; nowhere true where there is no such column."""
+    if name not in groups.column_names:
+        return np.zeros(groups.num_rows, bool)
+    return groups[name].fill_null(False).to_numpy().astype(bool)
+
+
+def _seen(groups: pa.Table, name: str) -> tuple[float, float]:
+    low, high = (groups[f"{name}_{end}"].to_numpy() for end in ("low", "high"))
+    return (float(low.min()), float(high.max())) if low.size else (0.0, 0.0)
+
+
+def _repeats(opened: Source, q: Questions, rows: int, at_once: bool = True) -> bool:
+    """Whether some time repeats in a log that has next states; looked for at once unless the log is long."""
+    if not (q.schema.next_state and q.schema.episode and q.schema.time not in (None, "row")):
+        return False
+    if at_once != (rows <= CHECKED_ROWS):
+        return False
+    with reading(opened.name):
+        return bool(q.repeated().to_pyarrow().as_py())
+
+
+def check_repeats(opened: Source, q: Questions, rows: int) -> None:
+    """A LogError where some time repeats in a long log with next states: its counts were made without looking."""
+    if _repeats(opened, q, rows, at_once=False):
+        stop_at_the_first(opened, replace(q, repeats=True))

@@ -1,0 +1,348 @@
+"""Decisions: the rows of a log as an engine sees them, one per decision with its next state, and which of them are bad.
+
+    s0 s1 ..  a0 ..  n0 ..     the state's columns, the action's, the next state's; numbers in bins as the bin's place
+    r  c0 ..                   reward and costs
+    ended                      the episode ended here: nothing follows
+    cut                        the episode was cut off here
+    e0 ..  t                   episode and time
+
+Without columns for it the next state is that of the next row of the episode by time, `lead() over (partition by e order
+by t)`, and NULL where there is none, the episode was cut off, or a gap in a regular clock follows. A number that is not
+finite is no label: NULL.
+
+With last="ended" (or "cut") every episode's last row ended it (or was where its recording stopped), unless a flag says
+the other. Rows that have no place in time (`skip_bad`) are taken out, and no row is linked across them: `unplaced`.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from dualq.logs.reading.column_types import FLAGS, flag, number, seconds
+from dualq.logs.reading.schema import ROW, Bins, Schema
+from dualq.logs.reading.sources import FILE, NUMBER
+from dualq.logs.reading.times import MOSTLY
+
+if TYPE_CHECKING:
+    import ibis
+
+LAST = "dualq_last"  # a column that marks last rows, where the table is a part of a log
+GAP = 1.01  # regular steps: more than that between two rows is a gap
+LARGEST = 1.7976931348623157e308  # NaN and the infinities are greater, in every engine
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A way in which a row can be bad."""
+
+    columns: tuple[str, ...]  # those whose values are shown
+    right: str  # what would be right
+    holds: Any  # a boolean expression
+    kind: str = "value"
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """A table with a schema, as rows that have a next state."""
+
+    table: ibis.Table
+    schema: Schema
+    bins: Mapping[str, Bins] = field(default_factory=dict)
+    reward_range: tuple[float, float] | None = None
+    cost_ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    skip_bad: bool = False
+    ordered: bool = True  # whether the rows of the table have an order of their own
+    time_as: str | None = None  # the type that a time column of text stands for
+    repeats: bool = False  # whether times repeat in a log that needs none for its next states
+    last: str | None = None  # "ended" or "cut": what an episode's last row is
+    counter: bool = False  # whether time counts the steps of each episode
+    step: float | None = None  # of a regular clock, in seconds if it is a date: no row is linked across a gap
+    unplaced: str | None = None  # how rows without a place in time break links: by their place in the "file", or all
+    #                              links of their "episode"; None: there are none, or gaps in a regular clock tell
+
+    # ---- the names of the columns
+
+    @property
+    def s(self) -> list[str]:
+        """The state's columns."""
+        return [f"s{i}" for i in range(len(self.schema.state))]
+
+    @property
+    def a(self) -> list[str]:
+        """The action's columns."""
+        return [f"a{i}" for i in range(len(self.schema.action))]
+
+    @property
+    def n(self) -> list[str]:
+        """The next state's columns."""
+        return [f"n{i}" for i in range(len(self.schema.state))]
+
+    @property
+    def e(self) -> list[str]:
+        """The episode's columns."""
+        return [f"e{i}" for i in range(len(self.schema.episode))]
+
+    @property
+    def c(self) -> list[str]:
+        """The costs' columns."""
+        return [f"c{i}" for i in range(len(self.schema.costs))]
+
+    @property
+    def numbers(self) -> dict[str, tuple[str, tuple[float, float] | None]]:
+        """{r or c0 ..: (the column, the known range)}."""
+        named = {"r": (self.schema.reward, self.reward_range)}
+        return named | {
+            c: (column, self.cost_ranges.get(column)) for c, column in zip(self.c, self.schema.costs, strict=True)
+        }
+
+    # ---- rows
+
+    def on(self, table: Any) -> Self:
+        """The same questions to the same log, opened anew."""
+        return replace(self, table=table)
+
+    def columns(self, raw: bool = False) -> Any:
+        """The table in the columns named above, and with `raw` the used columns as they are (raw0 ..), and numbers."""
+        import ibis
+
+        table, schema = self.table, self.schema
+        if schema.time == ROW:
+            table = table.mutate(dualq_time=ibis.row_number())
+        if self.unplaced == "file":
+            table = table.mutate(dualq_place=ibis.row_number())
+        made: dict[str, Any] = {}
+        for names, columns in ((self.s, schema.state), (self.a, schema.action), (self.n, schema.next_state)):
+            made |= {name: self._label(table, column) for name, column in zip(names, columns, strict=False)}
+        made |= {name: number(table[column]) for name, (column, _) in self.numbers.items()}
+        made |= {name: table[column] for name, column in zip(self.e, schema.episode, strict=True)}
+        if schema.time is not None:
+            made["t"] = self.moment(table["dualq_time" if schema.time == ROW else schema.time])
+        for name, column in (("ended", schema.terminal), ("cut", schema.truncated)):
+            if column is not None:
+                made[name] = ibis.literal(True) if column == ROW else flag(table[column])
+        if self.unplaced == "file":
+            made["place"] = table.dualq_place
+        if LAST in table.columns:
+            made[LAST] = table[LAST]
+        if raw:
+            made |= {f"raw{i}": table[column] for i, column in enumerate(schema.columns)}
+            made |= {name: table[name] for name in (FILE, NUMBER) if name in table.columns}
+        table = table.select(**made)
+        return table if self.last is None else self._with_last(table)
+
+    def columns_with(self, more: list[str]) -> Any:
+        """Episode and time, and other columns of the table as they are."""
+        import ibis
+
+        table, schema = self.table, self.schema
+        time: Any = ibis.row_number() if schema.time == ROW else self.moment(table[str(schema.time)])
+        named = {name: table[column] for name, column in zip(self.e, schema.episode, strict=True)}
+        return table.select(**named, t=time, **{name: table[name] for name in more})
+
+    @property
+    def plain(self) -> Self:
+        """The same without flags for last rows: nothing that moves rows, or that costs more than reading them."""
+        return replace(self, last=None)
+
+    def with_last(self) -> Any:
+        """The table as it is, with a column that marks last rows."""
+        import ibis
+
+        kept: Any = self.table
+        time = self.schema.time
+        kept = kept.mutate(dualq_t=ibis.row_number() if time == ROW else self.moment(kept[str(time)]))
+        latest = kept.dualq_t.max().over(ibis.window(group_by=[kept[c] for c in self.schema.episode]))
+        return kept.mutate(**{LAST: (kept.dualq_t == latest).fill_null(False)}).drop("dualq_t")
+
+    def is_last(self, table: Any) -> Any:
+        """Whether a row of `columns` has the greatest time of its episode."""
+        import ibis
+
+        latest = table.t.max().over(ibis.window(group_by=[table[e] for e in self.e]))
+        return (table.t == latest).fill_null(False)
+
+    def _with_last(self, table: Any) -> Any:
+        here = table[LAST] if LAST in table.columns else self.is_last(table)
+        other = "cut" if self.last == "ended" else "ended"
+        if other in table.columns:
+            here = here & ~table[other].fill_null(False)
+        return table.mutate(**{str(self.last): here})
+
+    def moment(self, value: Any) -> Any:
+        """A time as what it stands for, where it is text."""
+        if self.time_as is None:
+            return value
+        return number(value) if self.time_as == MOSTLY else value.cast(self.time_as)
+
+    def _label(self, table: Any, column: str) -> Any:
+        import ibis
+
+        value = table[column]
+        kind = value.type()
+        if column in self.bins:
+            place: Any = ibis.literal(0)
+            for edge in self.bins[column].edges:
+                place = place + (value >= edge).cast("int64")
+            return (value.abs() <= LARGEST).ifelse(place, ibis.null("int64")) if kind.is_floating() else place
+        if kind.is_floating():
+            return (value.abs() <= LARGEST).ifelse(value.cast("float64") + 0.0, ibis.null("float64"))  # one zero
+        if kind.is_decimal():
+            return value.cast("float64")
+        return value
+
+    def rows(self, raw: bool = False) -> Any:
+        """One row per decision, with its next state; where bad rows are to be skipped, without them."""
+        table = self.followed(raw)
+        return table.filter(~self.bad(table)) if self.skip_bad else table
+
+    def followed(self, raw: bool = False) -> Any:
+        """All rows with their next states, and `again`, whether another row has the same place in time."""
+        import ibis
+
+        table = self.columns(raw)
+        if self.schema.terminal == ROW:  # nothing follows a row
+            return table.mutate(**{n: ibis.null(table[s].type()) for n, s in zip(self.n, self.s, strict=True)})
+        if self.schema.next_state:
+            if not self.repeats:
+                return table
+            many = table.count().over(ibis.window(group_by=[table[name] for name in (*self.e, "t")]))
+            return table.mutate(again=many > 1)
+        if self.skip_bad:
+            table = self._placed(table)
+        return self._with_next(table, careful=self.skip_bad or raw)
+
+    def _placed(self, table: Any) -> Any:
+        """The rows that have a place in time; `astray`, where the next row of the episode may be one that has none."""
+        import ibis
+
+        known = [table[name].notnull() for name in (*self.e, "t")]
+        if self.unplaced is None:
+            return table.filter(*known)
+        episode = ibis.window(group_by=[table[e] for e in self.e])
+        if self.unplaced == "episode":
+            return table.mutate(astray=table.t.count().over(episode) < table.count().over(episode)).filter(*known)
+        stray: Any = ibis.literal(False)  # of no episode: every link across its place in the file may be false
+        for e in self.e:
+            stray = stray | table[e].isnull()
+        by_place = ibis.window(group_by=[table[e] for e in self.e], order_by=[table.place])
+        upto = ibis.cumulative_window(order_by=[table.place])
+        table = table.mutate(
+            astray=table.t.isnull().lead().over(by_place).fill_null(False),
+            crossed=stray.cast("int64").sum().over(upto),
+        )
+        if self.last is not None:
+            table = table.mutate(**{self.last: table[self.last] & ~table.astray})
+        return table.filter(*(table[name].notnull() for name in (*self.e, "t")))
+
+    def _lost(self, table: Any) -> Any:
+        """Whether what followed a row is not known, though there is a next one; None where that cannot be."""
+        lost = [table.cut] if "cut" in table.columns else []
+        if "astray" in table.columns:
+            lost.append(table.astray)
+        if "crossed" in table.columns:
+            lost.append(self._over(table.crossed.lead(), table) > table.crossed)
+        held = [one.fill_null(False) for one in lost]
+        return functools.reduce(operator.or_, held) if held else None
+
+    def _with_next(self, table: Any, careful: bool) -> Any:
+        import ibis
+
+        following = {name: self._over(table[own].lead(), table) for name, own in zip(self.n, self.s, strict=True)}
+        after = self._over(table.t.lead(), table)
+        lost = self._lost(table)
+        if lost is not None:
+            following["lost"] = lost
+        if self.step is not None:
+            following["gap"] = seconds(after) - seconds(table.t) > GAP * self.step
+        if self.schema.time != ROW:
+            following["again"] = table.t == after
+            if careful:  # both rows of two are bad, and the one before has no known successor
+                following["again"] |= (table.t == self._over(table.t.lag(), table)).fill_null(False)
+                following["fork"] = after == self._over(table.t.lead(2), table)  # the next of two rows: which?
+        table = table.mutate(**following)
+        held = [table[name].fill_null(False) for name in ("lost", "fork", "gap") if name in table.columns]
+        if not held:
+            return table
+        lost = functools.reduce(operator.or_, held)
+        return table.mutate(**{name: lost.ifelse(ibis.null(table[name].type()), table[name]) for name in self.n})
+
+    def _over(self, value: Any, table: Any) -> Any:
+        import ibis
+
+        if self.schema.time == ROW and not self.e:
+            return value  # the rows as they come: nothing to sort
+        return value.over(ibis.window(group_by=[table[e] for e in self.e], order_by=[table.t]))
+
+    # ---- bad rows
+
+    def conditions(self, table: Any) -> list[Condition]:
+        """Every way in which a row of `followed` can be bad."""
+        schema = self.schema
+        found = [Condition((c,), "every row needs its state", table[s].isnull()) for s, c in self._named(self.s)]
+        found += [Condition((c,), "every row needs its action", table[a].isnull()) for a, c in self._named(self.a)]
+        for name, (column, known) in self.numbers.items():
+            kind = "rewards" if name == "r" else "costs"
+            value = table[name]
+            found.append(Condition((column,), f"{kind} must be numbers", value.isnull()))
+            found.append(Condition((column,), f"{kind} must be finite", ~(value.abs() <= LARGEST)))
+            if known is not None:
+                low, high = known
+                words = f"the known range is [{low:g}, {high:g}]"
+                found.append(Condition((column,), words, (value < low) | (value > high)))
+        for name, column in (("ended", schema.terminal), ("cut", schema.truncated)):
+            if column not in (None, ROW):
+                found.append(Condition((column,), f"a flag must be {FLAGS}", table[name].isnull()))
+        if schema.next_state:
+            known = "every row that did not end needs its next state"
+            if "cut" in table.columns:
+                known = "every row that neither ended nor was cut off needs its next state"
+            going = ~self._over_here(table)
+            for n, column in zip(self.n, schema.next_state, strict=True):
+                found.append(Condition((column,), known, table[n].isnull() & going))
+            return [*found, self._repeated(table, table.again)] if self.repeats else found
+        for e, column in zip(self.e, schema.episode, strict=True):
+            found.append(Condition((column,), "every row needs its episode", table[e].isnull()))
+        if schema.time != ROW and schema.time is not None:
+            found.append(Condition((schema.time,), "every row needs its time", table.t.isnull()))
+            found.append(self._repeated(table, table.again.fill_null(False)))
+        return found
+
+    def _repeated(self, table: Any, holds: Any) -> Condition:
+        schema, kind = self.schema, table.t.type()
+        right = "a time must not repeat within an episode"
+        if not schema.episode:
+            right = "a time must not repeat; if the rows are of several episodes, give episode=... (--episode)"
+        if kind.is_timestamp() and kind.timezone is None:
+            right += "; local clocks repeat an hour in autumn: write times in UTC, or with their zone (02:30:00+01:00)"
+        return Condition((*schema.episode, str(schema.time)), right, holds, "repeat")
+
+    def _over_here(self, table: Any) -> Any:
+        import ibis
+
+        flags = [table[name].fill_null(False) for name in ("ended", "cut") if name in table.columns]
+        return flags[0] | flags[1] if len(flags) == 2 else flags[0] if flags else ibis.literal(False)
+
+    def _named(self, names: list[str]) -> list[tuple[str, str]]:
+        return list(zip(names, self.schema.state if names == self.s else self.schema.action, strict=True))
+
+    def bad(self, table: Any) -> Any:
+        """Whether a row of `followed` is bad."""
+        first, *rest = (c.holds for c in self.conditions(table))
+        for condition in rest:
+            first = first | condition
+        return first.fill_null(False)
+
+    def bad_rows(self) -> Any:
+        """The bad rows: which condition holds first, the used columns as they are, and their numbers."""
+        import ibis
+
+        strict = replace(self, skip_bad=False)
+        table = strict.followed(raw=True)
+        reasons = [(c.holds.fill_null(False), i) for i, c in enumerate(strict.conditions(table))]
+        table = table.mutate(reason=ibis.cases(*reasons, else_=ibis.null("int64")))
+        kept = [name for name in table.columns if name.startswith("raw") or name in (FILE, NUMBER)]
+        return table.filter(table.reason.notnull()).select("reason", *kept)

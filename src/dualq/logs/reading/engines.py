@@ -1,0 +1,68 @@
+"""Engines: DuckDB in this process, and how any engine is asked; what it complains of becomes one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from dualq.base import LogError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def connect() -> Any:
+    """DuckDB in this process, in memory; time zones as UTC, and what does not fit into memory on disk."""
+    import ibis
+
+    con = ibis.duckdb.connect()
+    con.raw_sql("SET TimeZone = 'UTC'")
+    con.raw_sql("SET enable_progress_bar = false")
+    return con
+
+
+def batches(expression: Any, size: int) -> pa.RecordBatchReader:
+    """The engine's answer as it comes, at most about `size` rows at a time."""
+    backend = expression.get_backend()
+    if backend.name != "duckdb":
+        return expression.to_pyarrow_batches(chunk_size=size)
+    # Asked of DuckDB itself: it costs less than through Ibis 12, which calls a method that DuckDB retires.
+    backend._run_pre_execute_hooks(expression)
+    answer = backend.con.sql(backend.compile(expression))
+    return (getattr(answer, "to_arrow_reader", None) or answer.fetch_record_batch)(size)
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """What an engine complains of, as a LogError in one line."""
+    import duckdb
+    import pyarrow as pa
+    from ibis.common.exceptions import IbisError
+
+    try:
+        yield
+    except (duckdb.Error, pa.ArrowException, IbisError, OSError, UnicodeError) as error:
+        raise LogError(f"{name}: cannot be read{cut_off(error)} ({first_line(error)})") from None
+
+
+def first_line(error: BaseException) -> str:
+    """What an engine says first; it may say a page."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def cut_off(error: BaseException) -> str:
+    """A clause where an engine's words are those of a file that was cut off."""
+    text = str(error).lower()
+    words = ("magic", "footer", "too small", "truncat", "unexpected end", "gzip", "malformed", "corrupt", "thrift")
+    words += ("unquoted", "not a database", "buffer", "enough bytes", "not an arrow", "snappy", "zstd")
+    return "; it may be cut off in the middle, or damaged" if any(w in text for w in words) else ""
+
+
+def import_or_say(module: str, extra: str) -> None:
+    """A LogError that says which extra is missing."""
+    from importlib.util import find_spec
+
+    if find_spec(module) is None:
+        package = module.replace("_", "-")
+        raise LogError(f"this needs the package {package}; install it with: pip install 'dualq[{extra}]'")

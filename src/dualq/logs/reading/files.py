@@ -1,0 +1,241 @@
+"""Files: text, JSON, Excel, Parquet and Arrow, counted by DuckDB inside of this process.
+
+It reads files as it goes and never holds a whole one.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dualq.base import LogError, few, nearest
+from dualq.logs.reading.engines import connect, import_or_say, reading
+from dualq.logs.reading.frames import of_arrays
+from dualq.logs.reading.sources import FILE, NUMBER, Source, Told, in_order, kept_in, short
+from dualq.logs.reading.text_files import Head, check_gzip, head_of, last_byte, rejected_lines
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DATABASES = {".duckdb": "duckdb", ".ddb": "duckdb", ".sqlite": "sqlite", ".sqlite3": "sqlite"}
+READERS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".arrows": "arrow",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".json": "json",
+    ".xlsx": "excel",
+}
+ARROW_STREAM = b"\xff\xff\xff\xff"  # how a file begins that holds Arrow's stream and not its file format
+
+
+def files_of(path: str) -> list[str]:
+    """The files that a path stands for, in the order of their names."""
+    path = os.path.expanduser(path)
+    if os.path.isdir(path):
+        found = sorted(str(f) for f in Path(path).rglob("*") if f.is_file() and not f.name.startswith((".", "_")))
+        found = [file for file in found if _suffix(file) in READERS]
+        if not found:
+            raise LogError(f"{path}: the folder has no file that can be read ({', '.join(READERS)})")
+        return found
+    if os.path.exists(path):
+        return [path]
+    found = sorted(f for f in glob.glob(path, recursive=True) if os.path.isfile(f))
+    if found:
+        return found
+    if glob.has_magic(path):
+        raise LogError(f"{path}: no file matches")
+    folder = os.path.dirname(path) or "."
+    known = sorted(name for name in os.listdir(folder) if _suffix(name) in READERS) if os.path.isdir(folder) else []
+    close = nearest(_stem(path), map(_stem, known))  # by their names alone: most files end alike
+    if close is not None:
+        meant = [name for name in known if _stem(name) == close]
+        hint = f"; did you mean {next((name for name in meant if _suffix(name) == _suffix(path)), meant[0])!r}?"
+    else:
+        hint = f"; beside it there are {few(known, 5)}" if known else ""
+    raise LogError(f"{path}: no such file{hint}")
+
+
+def _stem(file: str) -> str:
+    return os.path.basename(file).split(".")[0]
+
+
+def _suffix(file: str) -> str:
+    return Path(file.removesuffix(".gz").removesuffix(".zst")).suffix.lower()
+
+
+def kind_of(file: str) -> str:
+    """The kind of a file, by its name or its first bytes."""
+    suffix = _suffix(file)
+    if suffix in READERS:
+        return READERS[suffix]
+    if suffix in DATABASES:
+        return DATABASES[suffix]
+    with open(file, "rb") as stream:  # the first bytes tell, where the name does not
+        start = stream.read(16)
+    if start.startswith(b"PAR1"):
+        return "parquet"
+    if start.startswith(b"SQLite format 3"):
+        return "sqlite"
+    if start[8:12] == b"DUCK":
+        return "duckdb"
+    if start.startswith((b"ARROW1", ARROW_STREAM)):
+        return "arrow"
+    known = ", ".join((*READERS, *DATABASES))
+    raise LogError(f"{file}: cannot tell what kind of file this is; the name must end in {known} or .csv.gz")
+
+
+def open_parquet(files: list[str], name: str, told: Told) -> Source:
+    """Parquet files, with what dualq kept beside the columns."""
+    from pyarrow import parquet
+
+    def numbered() -> Any:
+        return _numbered_parquet(files)
+
+    kept: dict[str, Any] = {}
+    for file in files:
+        with reading(short(file)):
+            schema = parquet.read_schema(file)
+            kept = kept or kept_in(schema)
+    with reading(name):
+        read = connect().read_parquet(files)
+    return Source(read, name, lambda: open_parquet(files, name, told), numbered, kept=kept)
+
+
+def _numbered_parquet(files: list[str]) -> Any:
+    read = connect().read_parquet(files, filename=FILE, file_row_number=True)
+    return read.mutate(**{NUMBER: read.file_row_number + 1}).drop("file_row_number")
+
+
+def open_csv(files: list[str], name: str, told: Told, text: frozenset[str] = frozenset()) -> Source:
+    """Text files of one delimiter; the columns of `text` are not guessed to be numbers."""
+    remarks = []
+    heads: list[Head] = []
+    for file in files:
+        with reading(short(file)):
+            check_gzip(file)
+            if last_byte(file) not in (b"\n", b"\r"):
+                remarks.append(f"{short(file)}: the last line has no line break; the file may be cut off")
+            heads.append(head_of(file, told.delimiter, told.columns))
+    if len({head.mark for head in heads}) > 1:
+        raise LogError(f"{name}: the files use different delimiters; write them alike, or read them one by one")
+    mark, decimal = heads[0].mark, "," if any(head.decimal_comma for head in heads) else "."
+    if decimal == ",":
+        remarks.append("numbers are read with decimal commas: 0,5 is a half")
+
+    def read(con: Any, **more: Any) -> Any:
+        # store_rejects: lines that are no rows are kept aside with their numbers, and not silently dropped.
+        # sample_size: a type is decided by all of the rows, so that it does not depend on where the odd one stands.
+        more |= {"types": dict.fromkeys(sorted(text), "VARCHAR")} if text else {}
+        words: dict[str, Any] = {"decimal_separator": decimal} if decimal != "." else {}
+        words |= {"quote": '"', "escape": '"', "comment": "", "allow_quoted_nulls": False}
+        words |= {"header": False, "names": list(told.columns)} if told.columns else {"header": True}
+        with reading(name):
+            return con.read_csv(files, delim=mark, sample_size=-1, store_rejects=True, **words, **more)
+
+    con = connect()
+    rows = read(con)
+    return Source(
+        rows,
+        name,
+        lambda: open_csv(files, name, told, text),
+        lambda: _by_file(read(connect(), filename=FILE)),
+        header=not told.columns,
+        as_text=lambda columns: open_csv(files, name, told, text | columns),
+        rejects=lambda: rejected_lines(con),
+        twice=frozenset(column for head in heads for column in head.twice),
+        remarks=tuple(remarks),
+    )
+
+
+def _by_file(rows: Any) -> Any:
+    """With the number of each row in its file, where the engine has only the order of all rows."""
+    import ibis
+
+    rows = rows.mutate(dualq_all=ibis.row_number())
+    first = rows.dualq_all.min().over(ibis.window(group_by=FILE))
+    return rows.mutate(**{NUMBER: rows.dualq_all - first + 1}).drop("dualq_all")
+
+
+def open_json(files: list[str], name: str, told: Told) -> Source:
+    """An object per row: one on each line, or a list of them. What is of several kinds is read as text."""
+    types: dict[str, str] = {}
+
+    def read(**more: Any) -> Any:
+        with reading(name):
+            return connect().read_json(files, **({"columns": types} if types else {"sample_size": -1}), **more)
+
+    for file in files:
+        check_gzip(file)
+    rows = read()
+    if list(rows.columns) == ["json"]:
+        raise LogError(f'{name}: the rows are not objects; a row must look like {{"state": 3, "action": "wait", ...}}')
+    mixed = [column for column, kind in rows.schema().items() if kind.is_json()]
+    if mixed:
+        found = rows.get_backend().con.table(rows.get_name())
+        known = dict(zip(found.columns, map(str, found.types), strict=True))
+        types |= {column: "VARCHAR" if column in mixed else kind for column, kind in known.items()}
+        rows = read()
+    kinds = dict.fromkeys(mixed, "numbers and text, or the like")
+    return Source(rows, name, lambda: open_json(files, name, told), lambda: _by_file(read(filename=FILE)), mixed=kinds)
+
+
+def open_excel(files: list[str], name: str, told: Told) -> Source:
+    """A sheet of a workbook; it holds a million rows at most, so it is read into memory."""
+    import_or_say("python_calamine", "excel")
+    from dualq.logs.reading.excel import columns_of
+
+    file = only(files, name, "workbooks")
+    with reading(name):
+        found = columns_of(file, name, told.table, told.columns)
+    opened = of_arrays(found, name)
+    return replace(opened, first=1, header=not told.columns, numbered=lambda: in_order(opened.table, name))
+
+
+def _is_stream(file: str) -> bool:
+    with open(file, "rb") as stream:
+        return stream.read(4) == ARROW_STREAM
+
+
+def _streamed(files: list[str]) -> pa.Table:
+    """Arrow's streams as one table, which stays in the files."""
+    import pyarrow as pa
+
+    tables = []
+    for file in files:
+        with pa.memory_map(file) as stream, pa.ipc.open_stream(stream) as reader:
+            tables.append(reader.read_all())
+    return pa.concat_tables(tables)
+
+
+def open_arrow(files: list[str], name: str, told: Told) -> Source:
+    """Arrow files or streams, which stay in the files."""
+    import pyarrow.dataset as ds
+
+    with reading(name):
+        if all(map(_is_stream, files)):
+            data = _streamed(files)
+        else:
+            data = ds.dataset(files, format="ipc")
+            data.count_rows()
+        con = connect()
+        con.con.register("log", data)
+        read = con.table("log")
+    return Source(read, name, lambda: open_arrow(files, name, told), lambda: in_order(read, name))
+
+
+def only(files: list[str], name: str, kind: str = "databases") -> str:
+    """The one file there is, where several would not do."""
+    if len(files) != 1:
+        raise LogError(f"{name}: there are {len(files)} {kind}; give one")
+    return files[0]

@@ -1,0 +1,193 @@
+"""Frames: a pandas, Polars, Arrow, Ibis or Spark frame, a dict of arrays, a Minari data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from dualq.base import LogError
+from dualq.logs.reading.engines import connect, first_line, import_or_say, reading
+from dualq.logs.reading.sources import NUMBER, Source, in_order, kept_in
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def of_table(table: pa.Table, name: str, mixed: Mapping[str, str] | None = None) -> Source:
+    """An Arrow table, counted by DuckDB where it lies in memory."""
+    table = _without_dictionaries(table)
+    with reading(name):
+        con = connect()
+        con.con.register("log", table)
+        read = con.table("log")
+
+    def numbered() -> Any:
+        rows = in_order(read, name)
+        return rows.mutate(**{NUMBER: rows[NUMBER] - 1})
+
+    kept = kept_in(table.schema) if table.schema.metadata else {}
+    return Source(read, name, lambda: of_table(table, name), numbered, first=0, kept=kept, mixed=mixed or {})
+
+
+def _without_dictionaries(table: pa.Table) -> pa.Table:
+    """Categories as the values they stand for; columns of nothing but nulls as numbers."""
+    import pyarrow as pa
+
+    for i, part in enumerate(table.schema):
+        if pa.types.is_dictionary(part.type):
+            table = table.set_column(i, part.name, table.column(i).cast(part.type.value_type))
+        elif pa.types.is_null(part.type):
+            table = table.set_column(i, part.name, table.column(i).cast(pa.float64()))
+    return table
+
+
+def of_arrays(columns: Mapping[str, Any], source: str = "arrays") -> Source:
+    """A dict of arrays or lists."""
+    import numpy as np
+    import pyarrow as pa
+
+    made, mixed = {}, {}
+    for name, values in columns.items():
+        array = values if isinstance(values, pa.Array | pa.ChunkedArray) else _listed(values)
+        if isinstance(array, np.ndarray) and array.ndim != 1:
+            shape = "×".join(map(str, array.shape))
+            raise LogError(f"{source}: the column {name!r} has the shape {shape}; give one array of rows per column")
+        try:
+            made[str(name)] = pa.array(array) if not isinstance(array, pa.Array | pa.ChunkedArray) else array
+        except (pa.ArrowException, TypeError, ValueError):
+            made[str(name)], mixed[str(name)] = _as_text(array)
+    sizes = {name: len(column) for name, column in made.items()}
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        raise LogError(f"{source}: the columns have different numbers of rows: {listed}")
+    return of_table(pa.table(made), source, mixed)
+
+
+def _as_text(values: Any) -> tuple[pa.Array, str]:
+    """Values of several types as text, and the types: numbers and an "n/a" become a column with one bad row."""
+    import pyarrow as pa
+
+    known = [None if value is None or value != value else value for value in values]
+    kinds = sorted({type(value).__name__ for value in known if value is not None})
+    return pa.array([None if value is None else str(value) for value in known], pa.string()), ", ".join(kinds)
+
+
+def _listed(values: Any) -> Any:
+    """Lists stay lists: NumPy would make text of [1, "a"] without a word."""
+    import numpy as np
+
+    return values if isinstance(values, list | tuple) else np.asarray(values)
+
+
+def of_pandas(frame: Any) -> Source:
+    """A pandas frame."""
+    import pyarrow as pa
+
+    mixed = {}
+    for place, column in enumerate(frame.columns):
+        values = frame.iloc[:, place]
+        if values.dtype == object:
+            try:
+                pa.Array.from_pandas(values)
+            except (pa.ArrowException, TypeError, ValueError):
+                frame = frame.copy(deep=False) if not mixed else frame
+                text, mixed[str(column)] = _as_text(values.astype(object).where(values.notna(), None))
+                frame.isetitem(place, text.to_pandas())
+    try:
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise LogError(f"pandas frame: cannot be read ({first_line(error)})") from None
+    return of_table(table.replace_schema_metadata(), "pandas frame", mixed)
+
+
+def of_polars(frame: Any) -> Source:
+    """A Polars frame, lazy or not."""
+    frame = frame.collect() if hasattr(frame, "collect") else frame
+    return of_table(frame.to_arrow(), "Polars frame")
+
+
+def of_arrow(source: Any) -> Source:
+    """Whatever gives an Arrow stream."""
+    import pyarrow as pa
+
+    return of_table(source if isinstance(source, pa.Table) else pa.table(source), "Arrow table")
+
+
+def of_pyarrow(source: Any) -> Source:
+    """An Arrow table, batch, reader or data set."""
+    import pyarrow as pa
+
+    if isinstance(source, pa.RecordBatch):
+        source = pa.Table.from_batches([source])
+    if not isinstance(source, pa.Table):
+        source = source.read_all() if hasattr(source, "read_all") else source.to_table()
+    return of_arrow(source)
+
+
+def of_ibis(table: Any) -> Source:
+    """An Ibis table, counted wherever it lies."""
+    if not hasattr(table, "columns"):
+        raise LogError(f"an Ibis {type(table).__name__} is not a table; give the table")
+    import ibis.expr.operations as ops
+
+    name = table.get_name() if isinstance(table.op(), ops.DatabaseTable) else "Ibis table"
+    in_process = table.get_backend().name == "duckdb" and not table.op().find(_reordering())
+    return Source(table, name, None, (lambda: in_order(table, name)) if in_process else None)
+
+
+def _reordering() -> Any:
+    import ibis.expr.operations as ops
+
+    return (ops.Aggregate, ops.JoinChain, ops.Set, ops.Distinct)
+
+
+def of_spark(frame: Any) -> Source:
+    """A Spark frame, counted by Spark."""
+    import_or_say("pyspark", "spark")
+    import ibis
+
+    con = ibis.pyspark.connect(frame.sparkSession)
+    view = f"dualq_{id(frame):x}"
+    frame.createOrReplaceTempView(view)
+    return Source(con.table(view), "Spark frame")
+
+
+def of_minari(data: Any) -> Source:
+    """One row per step: observation, action, reward, next observation, the flags, episode and time."""
+    import numpy as np
+    import pyarrow as pa
+
+    name = f"minari:{data.spec.dataset_id}"
+    for kind, space in (("observation", data.spec.observation_space), ("action", data.spec.action_space)):
+        if not isinstance(getattr(space, "n", None), int | np.integer) or getattr(space, "shape", ()) != ():
+            raise LogError(
+                f"{name}: the {kind} space is {space}; it must be discrete; for numbers, give a table and bins"
+            )
+    batches = []
+    for episode in data.iterate_episodes():
+        seen, count = np.asarray(episode.observations), len(episode.rewards)
+        batches.append(
+            pa.record_batch(
+                {
+                    "state": seen[:count],
+                    "action": np.asarray(episode.actions),
+                    "reward": np.asarray(episode.rewards, float),
+                    "next_state": seen[1 : count + 1],
+                    "terminated": np.asarray(episode.terminations, bool),
+                    "truncated": np.asarray(episode.truncations, bool),
+                    "episode": np.full(count, episode.id, np.int64),
+                    "time": np.arange(count),
+                }
+            )
+        )
+    return of_table(pa.Table.from_batches(batches), name)
+
+
+FRAMES: dict[str, Callable[[Any], Source]] = {
+    "pandas": of_pandas,
+    "polars": of_polars,
+    "pyarrow": of_pyarrow,
+    "ibis": of_ibis,
+    "pyspark": of_spark,
+    "minari": of_minari,
+}

@@ -1,0 +1,264 @@
+"""read_log: from any source to a TableLog.
+
+It counts at once, so that whatever is wrong with the table is said there: which file, which row, which value, and what
+would be right.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualq.base import LogError
+from dualq.logs.reading.auto_bins import asked_bins, found_bins
+from dualq.logs.reading.available import available_pairs, listed_actions
+from dualq.logs.reading.bad_rows import check_text, quarantine_of
+from dualq.logs.reading.column_types import check_types
+from dualq.logs.reading.columns import check_columns, with_clear_dates
+from dualq.logs.reading.counting import count_table
+from dualq.logs.reading.decisions import LARGEST
+from dualq.logs.reading.engines import reading
+from dualq.logs.reading.episodes import episodes_of, with_clock, with_flag, with_gaps
+from dualq.logs.reading.open_source import open_source
+from dualq.logs.reading.period import part_of
+from dualq.logs.reading.queries import Questions
+from dualq.logs.reading.schema import ROW, Schema, checked_bins, schema_of, without_guess
+from dualq.logs.reading.sources import Source, with_whole_labels
+from dualq.logs.reading.times import text_time
+from dualq.logs.table_log import TableLog
+
+FIRST_LOOK = 10_000  # rows
+
+
+def read_log(
+    source: Any,
+    *,
+    state: Any = None,
+    action: Any = None,
+    reward: str | None = None,
+    next_state: Any = None,
+    episode: Any = None,
+    time: Any = None,
+    terminal: Any = None,
+    truncated: Any = None,
+    costs: Any = None,
+    bins: Mapping[str, Any] | str | None = None,
+    reward_range: tuple[float, float] | None = None,
+    cost_ranges: Mapping[str, tuple[float, float]] | None = None,
+    available: Mapping[Any, Any] | None = None,
+    skip_bad: bool = False,
+    quarantine: str | os.PathLike | None = None,
+    table: str | None = None,
+    delimiter: str | None = None,
+    columns: Sequence[str] | None = None,
+    since: Any = None,
+    until: Any = None,
+    clock: str | None = None,
+) -> TableLog:
+    """Read a log: which columns of a table are the state, the action, the reward, and what followed.
+
+    source        a path, a glob, a URL, an Ibis table, a pandas, Polars, Arrow or Spark frame, a dict of arrays, or a
+                  Minari data set; a table in a database as "shop.duckdb::orders" or with table="orders"
+    state, action, next_state, episode   a column, or a list of columns
+    reward, time, terminal, truncated    a column; time="row" where the order of the rows is the order of time.
+                  Columns that are not given are looked for by common names (`guessed`); False: there is none
+                  terminal="last": every episode ended with its last row; truncated="last": recordings stopped there;
+                  terminal="row": every row is a case of its own, and nothing follows it (discount 0)
+    costs         columns whose average a policy may be told to keep below a limit
+    bins          {column: number of quantile bins, a list of edges, or "auto"} for numbers in the state or the action;
+                  "auto": for all numbers of the state. They are found in the earliest rows, and the others are counted
+    reward_range, cost_ranges   what rewards and costs can be, if that is known; else it is what they were
+    available     {state label: action labels} that exist there, for states where not all do; there may be actions among
+                  them that the log never took: nothing is known of them, but "any policy" may take them
+    skip_bad      set bad rows aside, in the file `quarantine`, rather than stop at the first
+    delimiter     of a CSV file, if it is none of comma, tab, semicolon and bar
+    columns       the names of the columns, for a CSV or Excel file whose first line is a row already
+    since, until  read the rows from this time on, and before that one: the part that holds, where the system changed
+    clock         "shared": time is one clock for all episodes; "episode": it counts the steps of each; else dualq sees
+    """
+    opened = open_source(source, table, delimiter, columns)
+    given = {
+        "state": state,
+        "action": action,
+        "reward": reward,
+        "next_state": next_state,
+        "episode": episode,
+        "time": time,
+        "terminal": terminal,
+        "truncated": truncated,
+        "costs": opened.kept.get("costs", ()) if costs is None else costs,
+    }
+    opened, given, last = _last_rows(opened, given)
+    listed = [names for names in given.values() if isinstance(names, list | tuple)]
+    single = [name for name in given.values() if isinstance(name, str)]
+    _check_once(opened, itertools.chain(single, *listed))
+    schema = schema_of(opened.name, opened.table.columns, given, opened.kept)
+    _check_once(opened, schema.columns)
+    _check_alike(opened, schema)
+    if _guess_is_unique(opened, schema):
+        guess = schema.guessed["episode"][0]
+        opened = replace(opened, remarks=(*opened.remarks, f"{guess}: no two rows have the same, so it is no episode"))
+        schema = without_guess(schema, "episode")
+    if schema.time == "row" and not opened.ordered:
+        raise LogError(f"{opened.name}: the rows of this table have no order of their own; give a time column")
+    bins = asked_bins(opened, schema, bins)
+    opened = with_clear_dates(with_whole_labels(opened, _labels(schema, bins)), schema)
+    check_types(opened.name, opened.table, schema, bins, skip_bad)
+    time_as = _time_as(opened, schema)
+    _check_last(opened.name, schema, last)
+    asked = Questions(opened.table, schema, skip_bad=skip_bad, ordered=opened.ordered, time_as=time_as, last=last)
+    opened, asked = with_clock(opened, asked, clock)
+    opened = part_of(opened, asked, since, until)
+    opened, bins = found_bins(opened, asked.on(opened.table), bins)
+    opened, asked = _understood(opened, asked.on(opened.table), given)
+    schema = asked.schema
+    made = checked_bins(opened.name, bins, schema, lambda c, q: _quantiles(opened, c, q))
+    if reward_range is None:
+        reward_range = opened.kept.get("reward_range")
+    questions = replace(
+        asked,
+        bins=made,
+        reward_range=None if reward_range is None else _range(opened.name, "reward", reward_range),
+        cost_ranges=_cost_ranges(opened, schema, cost_ranges),
+    )
+    check_columns(opened, questions)
+    declared = listed_actions(schema, available or {})
+    aside = quarantine_of(opened.name) if quarantine is None else Path(quarantine)
+    check_text(opened, questions)
+    counted = count_table(opened, questions, aside, declared)
+    exists = None if available is None else available_pairs(counted.counts, available)
+    return TableLog(opened, counted, aside, exists)
+
+
+def _last_rows(opened: Source, given: dict[str, Any]) -> tuple[Source, dict[str, Any], str | None]:
+    """What terminal="last" or truncated="last" says of last rows, unless a column has that name."""
+    said = [part for part in ("terminal", "truncated") if given[part] == "last"]
+    if not said:
+        return opened, given, None
+    if "last" in opened.table.columns:
+        remark = f"{said[0]}: the column last, since there is one of that name"
+        return replace(opened, remarks=(*opened.remarks, remark)), given, None
+    if len(said) == 2:
+        wrong = 'terminal and truncated are both "last"'
+        raise LogError(
+            f"{opened.name}: {wrong}; episodes ended with their last rows, or their recordings stopped there"
+        )
+    return opened, given | {said[0]: False}, "ended" if said[0] == "terminal" else "cut"
+
+
+def _check_last(name: str, schema: Schema, last: str | None) -> None:
+    if last is None or (schema.episode and schema.time is not None):
+        return
+    part = "terminal" if last == "ended" else "truncated"
+    needed = "which rows belong together: give episode=..." if schema.time is not None else "an order: give time=..."
+    raise LogError(f'{name}: {part}="last" needs {needed}')
+
+
+def _understood(opened: Source, asked: Questions, given: Mapping[str, Any]) -> tuple[Source, Questions]:
+    """What the clock and the ends of episodes say of how rows are linked, and which column flags the end."""
+    if asked.schema.time is None or asked.schema.terminal == ROW or (asked.schema.time == ROW and not asked.e):
+        return opened, asked
+    with reading(opened.name):
+        facts = episodes_of(asked)
+    opened, asked = with_flag(opened, asked, facts, given)
+    return with_gaps(opened, asked, facts)
+
+
+def _check_once(opened: Source, columns: Iterable[Any]) -> None:
+    """A LogError where several columns of the file have one of these names: an engine would rename the second."""
+    for column in columns:
+        if str(column).lower() in opened.twice:
+            raise LogError(f"{opened.name}: several columns have the name {column!r}; give them different ones")
+
+
+def _check_alike(opened: Source, schema: Schema) -> None:
+    """A LogError where labels are of several types: as text, 3 and "3" would be one."""
+    parts = {part: getattr(schema, part) for part in ("state", "action", "next_state", "episode")}
+    for part, column in ((part, column) for part, columns in parts.items() for column in columns):
+        if column in opened.mixed:
+            kinds = f"holds values of several types ({opened.mixed[column]})"
+            raise LogError(f"{opened.name}: the {part} column {column!r} {kinds}; write them alike")
+
+
+def _guess_is_unique(opened: Source, schema: Schema) -> bool:
+    """Whether every row has its own value in the column that was taken for the episode, because of its name."""
+    if "episode" not in schema.guessed or schema.time is None:
+        return False
+    with reading(opened.name):
+        for table in (opened.table.limit(FIRST_LOOK), opened.table):  # the first rows say no at once, mostly
+            column: Any = table[schema.guessed["episode"][0]]
+            found = table.aggregate(known=column.count(), kinds=column.nunique()).to_pyarrow().to_pylist()[0]
+            if found["known"] < 2 or found["kinds"] < found["known"]:
+                return False
+    return True
+
+
+def _labels(schema: Schema, bins: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """The columns that hold labels, a state's beside its next state's; numbers in bins are none."""
+    following = schema.next_state or ((),) * len(schema.state)
+    pairs = [(s, *([n] if n else [])) for s, n in zip(schema.state, following, strict=True)]
+    return [part for part in (*pairs, *((c,) for c in (*schema.action, *schema.episode))) if part[0] not in bins]
+
+
+def _time_as(opened: Source, schema: Schema) -> str | None:
+    with reading(opened.name):
+        return text_time(opened.name, opened.table, None if schema.time == ROW else schema.time)
+
+
+def _range(name: str, what: str, given: Any) -> tuple[float, float]:
+    try:
+        low, high = map(float, given)
+    except (TypeError, ValueError):
+        low, high = 1.0, 0.0
+    if not -np.inf < low <= high < np.inf:
+        raise LogError(
+            f"{name}: the range of {what} is {given!r}; it must be two finite numbers, the smaller one first"
+        )
+    return low, high
+
+
+def _cost_ranges(opened: Source, schema: Schema, given: Mapping[str, Any] | None) -> dict[str, tuple[float, float]]:
+    if given is None:
+        kept = opened.kept.get("cost_ranges", {})
+        given = {cost: pair for cost, pair in kept.items() if cost in schema.costs}
+    for cost in given:
+        if cost not in schema.costs:
+            known = ", ".join(schema.costs) or "none"
+            raise LogError(f"{opened.name}: a range is given for {cost!r}, which is no cost; the costs are {known}")
+    return {cost: _range(opened.name, cost, pair) for cost, pair in given.items()}
+
+
+def _quantiles(opened: Source, column: str, levels: list[float]) -> list[float]:
+    from ibis.common.exceptions import OperationNotDefinedError
+
+    with reading(opened.name):
+        values: Any = opened.table[column].cast("float64")
+        finite = opened.table.filter(values.abs() <= LARGEST)  # pyright: ignore[reportArgumentType]
+        values = finite[column].cast("float64")
+        asked = finite.aggregate(**{f"q{i}": values.quantile(q) for i, q in enumerate(levels)})
+        try:
+            edges: list[Any] = list(asked.to_pyarrow().to_pylist()[0].values())
+        except OperationNotDefinedError:  # SQLite
+            edges = _ranked(finite.select(value=values), levels)
+    if any(edge is None for edge in edges):
+        raise LogError(f"{opened.name}: the column {column!r} has no numbers to put into bins")
+    return [float(edge) for edge in edges]
+
+
+def _ranked(table: Any, levels: list[float]) -> list[Any]:
+    """Quantiles of the column `value`, where the engine has no word for them: between the two nearest rows by rank."""
+    import ibis
+
+    places = np.array(levels) * (int(table.count().to_pyarrow().as_py()) - 1)
+    near = sorted({int(place) for place in (*np.floor(places), *np.ceil(places))})
+    ranked = table.mutate(rank=ibis.row_number().over(order_by=table.value))
+    found = ranked.filter(ranked["rank"].isin(near)).order_by("rank").to_pyarrow()
+    if len(found) == 0:
+        return [None] * len(levels)
+    return np.interp(places, found["rank"].to_numpy(), found["value"].to_numpy()).tolist()
