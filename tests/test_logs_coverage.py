@@ -13,6 +13,7 @@ from scipy import special, stats
 import dualq
 from dualq import problems
 from dualq.logs.checks import coverage as coverage_module
+from dualq.logs.checks import markov
 from dualq.logs.checks.homogeneity import _variance_over_orders, alike_counts, alike_means, log_tail
 from dualq.model.policy import TablePolicy
 from dualq.worlds.simulator import Simulator
@@ -185,7 +186,7 @@ def test_memory_is_not_tested_where_that_would_take_long(monkeypatch):
     assert log.coverage().memory.tested > 0
     for limit in ("MOST_ROWS", "MOST_CELLS"):
         with monkeypatch.context() as less:
-            less.setattr(coverage_module, limit, 10)
+            less.setattr(markov, limit, 10)
             memory = log.coverage().memory
             assert (memory.tested, memory.found) == (0, False)
             assert "was not tested" in memory.words

@@ -24,8 +24,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualq.base import Labels, LogError, Recorded, Rows, write_whole
-from dualq.logs.checks.coverage import Coverage, coverage_of_log, markov_test_of_log
+from dualq.logs.checks.battery import checks_of
+from dualq.logs.checks.coverage import Coverage
+from dualq.logs.checks.drift import Periods, drift_of, periods_of_rows
 from dualq.logs.checks.findings import Finding
+from dualq.logs.checks.markov import if_not_too_long, markov_of_trace
 from dualq.logs.checks.trace import Trace
 from dualq.logs.counts import Counts, check_costs, check_rows
 
@@ -192,7 +195,16 @@ class ArrayLog:
 
     def coverage(self, level: float = 0.01) -> Coverage:
         """What the log can tell and what it cannot: support, drift, what is missing."""
-        return coverage_of_log(self, level)
+        counts, trace = self.counts(), self.trace()
+        jumps = int((~trace.first[1:] & ~trace.follows[1:]).sum())
+        drift, by = drift_of(self._periods, counts.shape, level)
+        memory = if_not_too_long(counts, lambda: self.markov_test(level))
+        checks = checks_of(trace, level)
+        return Coverage(counts, len(self), 0, 0, jumps, drift, by, level, memory, checks=checks)
+
+    def _periods(self, periods: int) -> Periods | None:
+        clock, by = (self.episode, "episode") if self.restarts else (self.time, "time")
+        return periods_of_rows(self.rows, clock, by, len(self.states), periods)
 
     def trace(self) -> Trace:
         """The rows one after another, episode by episode."""
@@ -219,7 +231,7 @@ class ArrayLog:
 
     def markov_test(self, level: float = 0.01) -> Finding:
         """Does the state before help to predict the next? If so, the state misses something."""
-        return markov_test_of_log(self, level)
+        return markov_of_trace(self.trace(), level)
 
     def digest(self) -> str:
         """A SHA-256 of the counts: other logs have others, and the order of the rows plays no part."""

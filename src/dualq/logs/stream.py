@@ -18,9 +18,11 @@ from typing import Any
 import numpy as np
 
 from dualq.base import LogError, RecordedState, Rows
+from dualq.logs.reading.counting import Counted
 from dualq.logs.reading.engines import batches, reading
 from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import ROW
+from dualq.logs.reading.sources import Source
 
 Array = np.ndarray
 
@@ -31,12 +33,12 @@ AHEAD = 4  # chunks
 class TableStream:
     """The rows of a TableLog, in time order."""
 
-    def __init__(self, log: Any):
-        q: Questions = log.questions
+    def __init__(self, opened: Source, counted: Counted):
+        q = counted.questions
         if q.schema.time is None and not q.ordered:
-            raise LogError(f"{log.opened.name}: the rows of this table have no order; give a time column")
-        self.log = log
-        with reading(log.opened.name):
+            raise LogError(f"{opened.name}: the rows of this table have no order; give a time column")
+        self.opened, self.counted = opened, counted
+        with reading(opened.name):
             self.order = time_order(q)
         self._readers: dict[int, _Reader] = {}
 
@@ -50,8 +52,8 @@ class TableStream:
         if key not in self._readers:
             weakref.finalize(state.k, self._readers.pop, key, None)
         if key not in self._readers or self._readers[key].position != k:
-            self._readers[key] = _Reader(self.log, self.order, k)
-        with reading(self.log.opened.name):
+            self._readers[key] = _Reader(self.opened, self.counted, self.order, k)
+        with reading(self.opened.name):
             count = self._readers[key].read(rows)
         state.k[0] += count
         return count
@@ -71,21 +73,22 @@ def time_order(q: Questions) -> list[str]:
 class _Reader:
     """Rows from a place on; on a connection and a thread of its own where the log can be opened again."""
 
-    def __init__(self, log: Any, order: list[str], position: int):
+    def __init__(self, opened: Source, counted: Counted, order: list[str], position: int):
         self.position = position
-        self.states, self.actions = log.coders
+        self.states, self.actions = counted.states, counted.actions
         self.chunk, self.used = Rows.empty(0), 0
         self.ahead: deque[Future[Rows | None]] = deque()
-        self.worker = None if log.opened.reopen is None else ThreadPoolExecutor(1, "dualq reads a log")
+        self.worker = None if opened.reopen is None else ThreadPoolExecutor(1, "dualq reads a log")
         if self.worker is None:
-            self._ask(log, order)
+            self._ask(opened, counted, order)
         else:  # whole connections are of one thread only, for SQLite
-            self.worker.submit(self._ask, log, order).result()
+            self.worker.submit(self._ask, opened, counted, order).result()
             self.ahead.extend(self.worker.submit(self._next) for _ in range(AHEAD))
 
-    def _ask(self, log: Any, order: list[str]) -> None:
-        self.q = log.questions if log.opened.reopen is None else log.questions.on(log.opened.reopen().table)
-        expression = rows_in_order(self.q, order, some_dropped=log.dropped > 0)
+    def _ask(self, opened: Source, counted: Counted, order: list[str]) -> None:
+        q = counted.questions
+        self.q = q if opened.reopen is None else q.on(opened.reopen().table)
+        expression = rows_in_order(self.q, order, some_dropped=counted.dropped > 0)
         self.batches = iter(
             batches(expression.limit(None, offset=self.position) if self.position else expression, CHUNK)
         )

@@ -13,9 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from dualq.base import Labels, LogError
-from dualq.logs.checks.coverage import Coverage, coverage_of_table, markov_test_of_table
+from dualq.logs.checks.battery import checks_of
+from dualq.logs.checks.coverage import UNCLOCKED, Coverage
+from dualq.logs.checks.drift import drift_of, periods_of_table
 from dualq.logs.checks.ends import check_said
 from dualq.logs.checks.findings import Finding
+from dualq.logs.checks.markov import if_not_too_long, markov_of_table, unordered
 from dualq.logs.checks.trace import Trace, trace_of_table
 from dualq.logs.counts import Counts
 from dualq.logs.reading.coding import Coder
@@ -169,7 +172,7 @@ class TableLog:
 
     def stream(self) -> TableStream:
         """The rows in time order, a chunk at a time, in bounded memory."""
-        return TableStream(self)
+        return TableStream(self.opened, self.counted)
 
     @property
     def coders(self) -> tuple[Coder, Coder]:
@@ -209,8 +212,24 @@ class TableLog:
         if level not in self._coverages:
             with progress(self.opened, "looking for drift in"), reading(self.opened.name):
                 check_repeats(self.opened, self.questions, len(self))
-                self._coverages[level] = coverage_of_table(self, level)
+                self._coverages[level] = self._coverage(level)
         return self._coverages[level]
+
+    def _coverage(self, level: float) -> Coverage:
+        counts, q = self.counts(), self.questions
+        timed = q.schema.next_state and q.schema.time is not None
+        jumps = int(q.jumps().to_pyarrow().as_py()) if timed else None
+        drift, by = drift_of(lambda periods: periods_of_table(self.counted, periods), counts.shape, level)
+        memory, remarks = None, self.remarks
+        if self.has_order:
+            memory = if_not_too_long(counts, lambda: markov_of_table(self.opened.name, self.counted, level))
+            remarks = remarks if by is not None else (*remarks, UNCLOCKED)
+        else:
+            untested = "whether the system changed, or earlier states matter, was not tested"
+            remarks = (*remarks, f"{untested}: {unordered(q)}")
+        checks = checks_of(self.trace(), level)
+        used = len(self), self.dropped, self.skipped
+        return Coverage(counts, *used, jumps, drift, by, level, memory, remarks, checks, self.warnings)
 
     @cached_property
     def _coverages(self) -> dict[float, Coverage]:
@@ -229,16 +248,16 @@ class TableLog:
     @cached_property
     def _trace(self) -> Trace | None:
         with progress(self.opened, "reading row by row"), reading(self.opened.name):
-            return trace_of_table(self) if self.has_order else None
+            return trace_of_table(self.counted) if self.has_order else None
 
     def check_ends(self) -> None:
         """A LogError where episodes stop early and nothing says whether they ended there."""
-        check_said(self)
+        check_said(self.opened.name, self.counted, self.episodes, self.trace)
 
     def markov_test(self, level: float = 0.01) -> Finding:
         """Does the state before help to predict the next? If so, the state misses something."""
         with progress(self.opened, "looking at the states before in"), reading(self.opened.name):
-            return markov_test_of_table(self, level)
+            return markov_of_table(self.opened.name, self.counted, level)
 
     def digest(self) -> str:
         """A SHA-256 of the counts: other logs have others, and the order of the rows plays no part."""

@@ -14,16 +14,20 @@ Finding  Rows at which a recording stopped, beside rows that were followed by an
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from dualq.base import LogError, count, p_value
+from dualq.base import Labels, LogError, count, p_value
 from dualq.logs.checks.findings import Finding
 from dualq.logs.checks.marked import Difference, difference_in, other_choices
 from dualq.logs.checks.trace import Trace
+from dualq.logs.counts import Counts
+from dualq.logs.reading.counting import Counted
 from dualq.logs.reading.engines import reading
-from dualq.logs.reading.episodes import clock_of, per_episode
+from dualq.logs.reading.episodes import Episodes, clock_of, per_episode
+from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import ROW
 
 Array = np.ndarray
@@ -69,32 +73,31 @@ def _differences(trace: Trace, last: Array, others: Array) -> dict[str, Differen
 # ---- the question
 
 
-def check_said(log: Any) -> None:
+def check_said(name: str, counted: Counted, facts: Episodes | None, traced: Callable[[], Trace | None]) -> None:
     """A LogError where episodes stop early, and nothing says whether they ended there; of a log in an engine."""
-    q = getattr(log, "questions", None)
-    if q is None or not q.e or q.schema.time is None or q.last is not None or log.counts().ended.any():
+    q = counted.questions
+    if not q.e or q.schema.time is None or q.last is not None or counted.counts.ended.any():
         return
-    facts = log.episodes
     if facts is None or facts.count < 2 or facts.last[0] == facts.last[1] or facts.lengths[0] == facts.lengths[1]:
         return
-    with reading(log.opened.name):
+    with reading(name):
         early = _early(q, facts)
-    if not early:
+    trace = traced() if early else None
+    if trace is None:
         return
-    trace = log.trace()
     last = _last(trace) & ~trace.cut
-    named = _named(log, trace, last)
-    if q.schema.next_state and not named and not _dead_ends(log, trace, last):
+    named = _named(counted.counts.states, trace, last)
+    if q.schema.next_state and not named and not _dead_ends(counted.counts, trace, last):
         return
     many = f"{early:,} of {count(facts.count, 'episode')} {'stops' if early == 1 else 'stop'}"
     why = f" ({'; '.join(named)})" if named else ""
     unsaid = f"before the end of the recording, and no column says whether they ended there{why}"
     ended, stopped = 'terminal="last" (--terminal last)', 'truncated="last" (--truncated last)'
     right = f"give {ended} if they did, or {stopped} if only the recording did"
-    raise LogError(f"{log.opened.name}: {many} {unsaid}; {right}")
+    raise LogError(f"{name}: {many} {unsaid}; {right}")
 
 
-def _early(q: Any, facts: Any) -> int:
+def _early(q: Questions, facts: Episodes) -> int:
     """How many episodes stop before the end of the recording, and are not flagged as cut off."""
     more = {"cut_at": lambda table: clock_of(table.t).max(where=table.cut)} if q.schema.truncated is not None else {}
     per = per_episode(q, **more)
@@ -115,16 +118,16 @@ def _runs(kind: Any) -> bool:
     return kind.is_numeric() or kind.is_temporal()
 
 
-def _dead_ends(log: Any, trace: Trace, last: Array) -> bool:
+def _dead_ends(counts: Counts, trace: Trace, last: Array) -> bool:
     """Whether some last row leads to a state that no row leaves, or last rows lead elsewhere than others do."""
     after, pairs = trace.s_next[last], trace.shape[0] * trace.shape[1]
-    left = log.counts().visits.any(axis=1)
+    left = np.asarray(counts.visits.any(axis=1))
     if (after < 0).any() or not left[after].all():
         return True
     return other_choices(last, _others(trace), np.where(trace.a >= 0, trace.pair, -1), trace.s_next, pairs) <= LEVEL
 
 
-def _named(log: Any, trace: Trace, last: Array) -> list[str]:
+def _named(states: Labels, trace: Trace, last: Array) -> list[str]:
     """What differs in last rows: rewards and costs in the same state and action, states, actions in the same state."""
     others = _others(trace)
     found = _differences(trace, last, others)
@@ -136,7 +139,7 @@ def _named(log: Any, trace: Trace, last: Array) -> list[str]:
         here, there = (np.bincount(trace.s[rows & (trace.s >= 0)], minlength=trace.shape[0]) for rows in (last, others))
         most = int((here / max(here.sum(), 1) - there / max(there.sum(), 1)).argmax())
         shares = f"{here[most] / here.sum():.0%} of last rows, {there[most] / max(there.sum(), 1):.0%} of the others"
-        named.append(f"they stop in other states, such as {log.states.describe(most)}: {shares} ({p_value(p)})")
+        named.append(f"they stop in other states, such as {states.describe(most)}: {shares} ({p_value(p)})")
     p = other_choices(last, others, trace.s, trace.a, trace.shape[0])
     if p <= level:
         named.append(f"last rows have other actions in the same states ({p_value(p)})")

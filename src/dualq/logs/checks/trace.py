@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dualq.logs.reading.column_types import seconds
+from dualq.logs.reading.counting import Counted, flags_of
 from dualq.logs.reading.schema import Bins
 
 Array = np.ndarray
@@ -84,11 +85,11 @@ class Trace:
         return follows
 
 
-def trace_of_table(log: Any, most: int = MOST_ROWS) -> Trace:
+def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
     """Of a log that lies in an engine, and has an order."""
     import ibis
 
-    q, rows = log.questions, log.counts().total + log.dropped
+    q, rows = counted.questions, counted.counts.total + counted.dropped
     table = q.followed(raw=True)
     bad = q.bad(table) if q.skip_bad else ibis.literal(False)
     table = table.mutate(bad=bad)
@@ -103,14 +104,14 @@ def trace_of_table(log: Any, most: int = MOST_ROWS) -> Trace:
     kept = [*q.s, *q.a, *q.n, *q.numbers, *(x for x in ("ended", "cut", "gap") if x in table.columns)]
     kept += [*q.e, "bad", "t"]
     found = table.order_by([*q.e, "t"]).select(*kept, *raw.values(), clock=_clock(table.t)).to_pyarrow()
-    states, actions = log.coders
-    s, s_next = (states.find([found[name].combine_chunks() for name in names]) for names in (q.s, q.n))
-    ended, cut, bad = (_flags(found, name) for name in ("ended", "cut", "bad"))
+    states, actions = counted.states, counted.actions
+    s, s_next = (states.found_in(found, names) for names in (q.s, q.n))
+    ended, cut, bad = (flags_of(found, name) for name in ("ended", "cut", "bad"))
     numbers = {name: found[name].to_numpy() for name in q.numbers}
     kind = q.columns().t.type()
     return Trace(
         s=s,
-        a=actions.find([found[name].combine_chunks() for name in q.a]),
+        a=actions.found_in(found, q.a),
         r=numbers["r"],
         s_next=s_next,
         ended=ended,
@@ -125,7 +126,7 @@ def trace_of_table(log: Any, most: int = MOST_ROWS) -> Trace:
         dates=kind.is_temporal(),
         has_episodes=bool(q.e),
         restarts=q.restarts(),
-        gap=_flags(found, "gap") if "gap" in found.column_names else None,
+        gap=flags_of(found, "gap") if "gap" in found.column_names else None,
         flagged=bool(ended.any()),
         whole=whole,
         names={
@@ -141,12 +142,6 @@ def _clock(t: Any) -> Any:
 
     kind = t.type()
     return seconds(t) if kind.is_numeric() or kind.is_date() or kind.is_timestamp() else ibis.null("float64")
-
-
-def _flags(table: Any, name: str) -> Array:
-    if name not in table.column_names:
-        return np.zeros(table.num_rows, bool)
-    return table[name].fill_null(False).to_numpy(zero_copy_only=False).astype(bool)
 
 
 def _changes(columns: list[Any], rows: int) -> Array:

@@ -87,6 +87,10 @@ class Coder:
         places[self.keys[places] != keys] = -1
         return places
 
+    def found_in(self, table: pa.Table, names: Sequence[str]) -> Array:
+        """The places of the labels in these columns of a table."""
+        return self.find([table[name].combine_chunks() for name in names])
+
     @cached_property
     def _finders(self) -> list[Callable[[Any], Array]]:
         return [_finder(part) for part in self.parts]

@@ -1,0 +1,208 @@
+"""Drift: did something change while the log was written?
+
+Time is cut into periods of equal length, and three things are compared between them:
+
+    behaviour   P(a | s): it may change, the counts are still those of one model
+    dynamics    P(s' | s, a): it must not, for then there is no one model; a warning names the period
+    rewards     E(r | s, a, s'): neither
+
+What is found is told to a tenth of a period: from when to when the rows differ most from the others. `homogeneity.py`
+has the tests. Together dynamics and rewards raise a false alarm with probability at most `level`; so does, apart from
+them, behaviour.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from dualq.base import Rows, p_value
+from dualq.logs.checks.findings import Finding
+from dualq.logs.checks.homogeneity import Outcome, alike_counts, alike_means
+from dualq.logs.reading.counting import Counted, flags_of
+from dualq.logs.reading.queries import Questions
+
+Array = np.ndarray
+
+PERIODS = 4
+ROWS = "the order of the rows"  # what periods are cut by where there is no other clock
+FINER = 10  # parts of a period, by which the beginning and the end of a change are told
+MOST_FINE = 200_000  # counts; where there are more, whole periods must do
+
+
+@dataclass(frozen=True, eq=False)
+class Periods:
+    """How often each (period, s, a, outcome) occurs, and sums of powers of its rewards; outcome |S| is the end."""
+
+    period: Array
+    s: Array
+    a: Array
+    outcome: Array
+    n: Array
+    powers: Array  # (4, entries)
+    edges: tuple[str, ...]  # one more than there are periods
+    by: str
+
+
+Test = Callable[[Periods, Array], Outcome]  # whether rows of the given numbers are alike
+
+
+def drift_of(
+    cut: Callable[[int], Periods | None], shape: tuple[int, int], level: float
+) -> tuple[dict[str, Finding], str | None]:
+    """The three tests, and what the periods are cut by.
+
+    cut   gives the log in so many periods, None where it has no clock or all of it lies at one moment. It is asked for
+          FINER times as many once something is found, to tell from when on
+    """
+    periods = cut(PERIODS)
+    by = None if periods is None else periods.by
+    if periods is None or np.unique(periods.period).size < 2:
+        return {}, by
+    S, A = shape
+    finer = cache(lambda: cut(PERIODS * FINER))
+
+    def behaviour(p: Periods, row: Array) -> Outcome:
+        return alike_counts(p.s, row, p.a, p.n)
+
+    def dynamics(p: Periods, row: Array) -> Outcome:
+        return alike_counts(p.s * A + p.a, row, p.outcome, p.n)
+
+    def rewards(p: Periods, row: Array) -> Outcome:
+        return alike_means((p.s * A + p.a) * (S + 1) + p.outcome, row, p.n, p.powers)
+
+    tests = {"behaviour": (behaviour, level), "dynamics": (dynamics, level / 2), "rewards": (rewards, level / 2)}
+    return {what: _change(what, test, periods, at, finer) for what, (test, at) in tests.items()}, by
+
+
+def _change(what: str, test: Test, periods: Periods, level: float, finer: Callable[[], Periods | None]) -> Finding:
+    outcome = test(periods, periods.period)
+    found = outcome.p_value <= level
+    period = _where(test, periods, finer()) if found else None
+    words = _words(what, outcome, found, period, periods.by)
+    return Finding(what, found, outcome.p_value, outcome.tested, period, words)
+
+
+def _where(test: Test, periods: Periods, fine: Periods | None) -> tuple[str, str]:
+    """From when to when it was otherwise: the cut that tells most, and the range from it on, or up to it, that does."""
+    by = periods if fine is None or fine.n.size > MOST_FINE else fine
+    last = len(by.edges) - 1
+    cut, _ = _best(test, by, [(k, last) for k in range(1, last)])
+    begin, end = _best(test, by, [*((cut, k) for k in range(cut + 1, last + 1)), *((k, cut) for k in range(1, cut))])
+    return by.edges[begin], by.edges[end]
+
+
+def _best(test: Test, periods: Periods, ranges: list[tuple[int, int]]) -> tuple[int, int]:
+    """The range whose rows differ most from all others."""
+    logs = [test(periods, (periods.period >= a) & (periods.period < b)).log_p for a, b in ranges]
+    return ranges[int(np.argmin(logs))]
+
+
+def _words(what: str, outcome: Outcome, found: bool, period: tuple[str, str] | None, by: str) -> str:
+    if not outcome.tested:
+        return f"too few rows to test whether {CHANGED[what]}"
+    sure = p_value(outcome.p_value)
+    if not found:
+        return f"no sign that {CHANGED[what]} ({sure})"
+    when = _when(period, by) if period else ""
+    if what == "behaviour":
+        return f"decisions were made differently {when} ({sure}); that is fine, the log still describes one system"
+    seen = {
+        "dynamics": "the same action led to different states",
+        "rewards": "the same decision earned different rewards",
+    }[what]
+    return f"{seen} {when} ({sure}): {CHANGED[what]}; learn from one side of the change only (--since, --until)"
+
+
+CHANGED = {
+    "behaviour": "decisions were made differently over time",
+    "dynamics": "the system changed",
+    "rewards": "rewards changed",
+}
+
+
+def _when(period: tuple[str, str], by: str) -> str:
+    """`where day is between 183 and 729`; by: what the periods are cut by, such as "time (day)"."""
+    if by == ROWS:
+        return f"between the rows {period[0]} and {period[1]}"
+    column = by.partition("(")[2].removesuffix(")") or by
+    return f"where {column} is between {period[0]} and {period[1]}"
+
+
+# ---- a log cut into periods
+
+
+def periods_of_rows(rows: Rows, clock: Array, by: str, num_states: int, periods: int) -> Periods | None:
+    """Rows held in arrays."""
+    if clock.size == 0 or clock.min() == clock.max():
+        return None
+    low, high = float(clock.min()), float(clock.max())
+    period = np.minimum(((clock - low) / (high - low) * periods).astype(int), periods - 1)
+    x = rows.r - rows.r.mean()
+    powers = np.array([x, x**2, x**3, x**4])
+    outcome = np.where(rows.ended, num_states, rows.s_next)
+    edges = _edges(low, high, periods, "whole")
+    return Periods(period, rows.s.astype(np.int64), rows.a, outcome, np.ones(clock.size), powers, edges, by)
+
+
+def periods_of_table(counted: Counted, periods: int) -> Periods | None:
+    """Rows that lie in an engine."""
+    q, counts = counted.questions, counted.counts
+    column, by = _clock(q)
+    if column is None:
+        return None
+    span = q.span(column).to_pyarrow().to_pylist()[0]
+    low, high = span["low"], span["high"]
+    if low is None or not high > low:
+        return None
+    centre = float(counts.reward_sum.sum() / counts.total)
+    groups = q.by_period(column, low, high, periods, centre).to_pyarrow()
+    states, actions = counted.states, counted.actions
+    s, s_next, a = (coder.found_in(groups, x) for coder, x in ((states, q.s), (states, q.n), (actions, q.a)))
+    ended = flags_of(groups, "ended")
+    kept = ended | (s_next >= 0)
+    outcome = np.where(ended, len(states.labels), s_next)
+    powers = np.array([groups[f"x{i}"].to_numpy() for i in (1, 2, 3, 4)], float)
+    period, n = groups["period"].to_numpy().astype(np.int64), groups["n"].to_numpy()
+    kind = q.columns()[column].type()
+    edges = _edges(low, high, periods, "whole" if kind.is_integer() else "numbers" if kind.is_numeric() else "dates")
+    return Periods(period[kept], s[kept].astype(np.int64), a[kept], outcome[kept], n[kept], powers[:, kept], edges, by)
+
+
+def _clock(q: Questions) -> tuple[str | None, str]:
+    """The column that tells early rows from late ones, and its name for people."""
+    types = q.columns().schema()
+
+    def runs(name: str) -> bool:
+        return types[name].is_numeric() or types[name].is_temporal()
+
+    if q.schema.time is None:
+        return None, ""
+    if q.restarts():  # time begins anew: the episodes themselves are in order
+        return (q.e[0], f"episode ({q.schema.episode[0]})") if len(q.e) == 1 and runs(q.e[0]) else (None, "")
+    if runs("t"):
+        return "t", ROWS if q.schema.time == "row" else f"time ({q.schema.time})"
+    return None, ""
+
+
+def _edges(low: float, high: float, periods: int, kind: str) -> tuple[str, ...]:
+    """Where the periods begin, and where the last one ends, as read_log(since=...) takes it.
+
+    Of whole numbers, the first that is in it. No marks between thousands: a year is a time too.
+    """
+    values = [low + (high - low) * i / periods for i in range(periods + 1)]
+    if kind == "whole":
+        return tuple(str(math.ceil(value - 1e-9 * (high - low))) for value in values)
+    if kind == "numbers":
+        words = [[f"{value:.{digits}g}" for value in values] for digits in (6, 9, 12, 17)]
+        return tuple(next((w for w in words if len(set(w)) == len(w)), words[-1]))
+    zone = datetime.UTC
+    moments = [datetime.datetime.fromtimestamp(value, zone) for value in values]
+    step = (high - low) / periods
+    written = "%Y-%m-%d" if step > 86400 else "%Y-%m-%d %H:%M" if step > 60 else "%Y-%m-%d %H:%M:%S.%f"
+    return tuple(f"{m:{written}}" for m in moments)
