@@ -7,8 +7,6 @@ import dataclasses
 import itertools
 import json
 import os
-import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,7 +20,6 @@ from typer.testing import CliRunner
 import dualq
 from dualq.app import cli
 from dualq.app.cli import shared
-from dualq.app.report.words import guarantee, verdict
 from dualq.model.models import read_model, write_model
 from dualq.model.solution import load_solution
 from dualq.worlds import sample_log as shipped
@@ -270,38 +267,6 @@ def test_learn_leaves_columns_alone_that_are_called_like_others(tmp_path, capsys
     assert "no time column" in capsys.readouterr().out
 
 
-def test_the_examples_of_the_readme_are_right(capsys, tmp_path, monkeypatch):
-    text = (Path(__file__).parent.parent / "README.md").read_text()
-    blocks = [part.split("```")[0] for part in text.split("```python\n")[1:]]
-    scope = {}
-    (tmp_path / "src" / "dualq" / "data").mkdir(parents=True)  # where a fresh clone has it
-    shutil.copy(shipped.path(), tmp_path / "src" / "dualq" / "data" / "orders.parquet")
-    monkeypatch.chdir(tmp_path)
-    commands = text.split("## A log of your own")[1].split("```")[1].replace("\\\n", " ")
-    for line in commands.strip().splitlines():
-        words = shlex.split(line, comments=True)
-        assert words[:3] == ["uv", "run", "dualq"]
-        assert cli.run(words[3:]) == 0, line
-    assert {path.name for path in (tmp_path / "run").iterdir()} >= {"report.html", "policy.csv"}
-    assert (tmp_path / "curve.svg").exists()
-    exec(blocks[0], scope)
-    assert verdict(scope["fit"]) in " ".join(text.split())  # the page that the README shows is the page
-    (guaranteed,) = guarantee(scope["fit"])
-    assert guaranteed in " ".join(text.replace("\n> ", " ").split())
-    assert (tmp_path / "report.html").stat().st_size > 10_000
-    capsys.readouterr()
-
-    exec(blocks[1], scope)
-    working = (10 - 0.095 * 30) / (1 - 0.855 - 0.095 * 0.95)  # by hand: run while it works, repair when it does not
-    np.testing.assert_allclose(scope["best"].V, [working, 0.95 * working - 30], atol=1e-8)
-    assert capsys.readouterr().out.splitlines()[1] == "repair"
-    assert f"# {working:.2f} and {0.95 * working - 30:.2f}" in blocks[1]
-
-    exec(blocks[2], scope)
-    np.testing.assert_array_equal(scope["run"].solution.primal_policy.matrix, np.eye(2))  # as the paper prints it
-    assert scope["run"].history.column("q_error").to_pylist()[-1] < 1.0
-
-
 def test_a_page_in_a_file_is_not_cut(tmp_path):
     """Piped, without a terminal: labels of 150 letters are whole, and no line is cut."""
     long = "x" * 150
@@ -331,23 +296,16 @@ def test_a_page_in_a_file_is_not_cut(tmp_path):
     assert any("c" + long in line.split() for line in said.stdout.splitlines())
 
 
-def test_the_readme_tells_the_truth_about_the_shipped_log():
-    shop = shipped.truth()
-    rows = shipped.draw()
-    assert f"is worth {logged_value(shop, rows):.1f}, the best policy {shop.start @ dualq.solve(shop.mdp).V:.1f}" in (
-        Path(__file__).parent.parent / "README.md"
-    ).read_text().replace("\n  ", " ")
+# ---- simulate and example
 
 
-def logged_value(shop, rows):
-    places = {label: place for place, label in enumerate(shop.mdp.states)}
-    s = np.array([places[label] for label in zip(rows["stock"].tolist(), rows["season"].tolist(), strict=True)])
-    n = np.zeros(shop.mdp.rewards.shape)
-    np.add.at(n, (s, rows["order"] // 2), 1.0)
-    return shop.start @ dualq.TablePolicy(n / n.sum(axis=1, keepdims=True)).value(shop.mdp)
-
-
-# ---- simulate
+def test_example_writes_the_shipped_log(tmp_path, capsys):
+    path = tmp_path / "new" / "orders.parquet"
+    assert cli.run(["example", "--out", str(path)]) == 0
+    assert path.read_bytes() == shipped.path().read_bytes()
+    assert f"dualq look {path}" in capsys.readouterr().out
+    assert cli.run(["example", "--out", str(tmp_path / "orders.csv")]) == 2
+    assert "ends in .parquet" in capsys.readouterr().err
 
 
 def test_simulate_writes_the_log_that_record_gives(tmp_path, capsys):
@@ -481,6 +439,7 @@ def test_help_names_every_command_and_no_arguments_mean_help(capsys):
     commands = help_text[help_text.index("Commands:") :].splitlines()[1:]
     assert {line.split()[0] for line in commands if line.strip()} == {
         "act",
+        "example",
         "explain",
         "frontier",
         "learn",

@@ -1,4 +1,4 @@
-"""`dualq solve` and `dualq simulate`: problems whose model is known."""
+"""`dualq solve`, `dualq simulate` and `dualq example`: problems whose model is known."""
 
 from __future__ import annotations
 
@@ -155,6 +155,28 @@ def _proven(error_bound: float | None) -> str:
     return f"{error_bound:.1e} (no value is further off than this)"
 
 
+def example(
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="The file to write; a name that ends in .parquet.", show_default=False)
+    ],
+) -> None:
+    """Write the log that ships with dualq, to try the other commands with: two simulated years of a chain of shops.
+
+    The columns are shop, day, season, stock, order, profit and stockout.
+    """
+    _check_parquet(out)
+    from dualq.base import write_whole
+    from dualq.worlds import sample_log
+
+    write_whole(out, sample_log.path().read_bytes())
+    console().print(f"Written: {out}\nNext: dualq look {out}", markup=False, soft_wrap=True)
+
+
+def _check_parquet(out: Path) -> None:
+    if out.suffix != ".parquet":
+        raise LogError(f"{out}: a log is written as Parquet; give a name that ends in .parquet")
+
+
 def simulate(
     problem: Annotated[
         str, typer.Argument(metavar="PROBLEM", help="Its name, such as two_state or inventory.", show_default=False)
@@ -172,8 +194,7 @@ def simulate(
     where the problem has episodes, also their number and whether one ended.
     A wrong name of a problem is answered with the right ones.
     """
-    if out.suffix != ".parquet":
-        raise LogError(f"{out}: a log is written as Parquet; give a name that ends in .parquet")
+    _check_parquet(out)
     with working(f"Drawing {steps:,} rows"):
         from dualq.worlds import problems
 
