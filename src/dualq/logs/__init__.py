@@ -4,6 +4,7 @@ log              what every log offers, of whatever kind
 array_log        a log in arrays
 table_log        one that stays where it lies (a file, a database) and is counted there
 counts, blocks   how often each (s, a, s') occurs and what it paid; the same, cut in time order
+support          the states of a log beside those of its model
 starts, stream   where value is measured; the rows in time order, in chunks
 reading          from any source to rows: formats, columns, times, bins, episodes, bad rows, `look`
 checks           does the log agree with the way it was read? coverage, drift, memory, ends, gaps, bins, returns
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from dualq.logs.checks.coverage import Coverage as Coverage
     from dualq.logs.checks.findings import Finding as Finding
     from dualq.logs.checks.returns import returns_of as returns_of
-    from dualq.logs.counts import END as END
     from dualq.logs.counts import Counts as Counts
     from dualq.logs.log import Log as Log
     from dualq.logs.reading.look import HEADER as HEADER
@@ -31,5 +31,6 @@ if TYPE_CHECKING:
     from dualq.logs.reading.schema import ROW as ROW
     from dualq.logs.reading.schema import Bins as Bins
     from dualq.logs.starts import start_weights as start_weights
+    from dualq.logs.support import with_end as with_end
 
 __getattr__, __dir__, __all__ = face(__name__, __file__)

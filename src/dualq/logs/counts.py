@@ -32,11 +32,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from dualq.base import Labels, LogError, Recorded, Rows
-from dualq.model import MDP
+from dualq.logs.support import Support
+from dualq.model import MDP, checked_discount
 
 Array = np.ndarray
-
-END = "(end)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,11 +192,24 @@ class Counts:
         return visits
 
     @cached_property
+    def support(self) -> Support:
+        """The log's states beside those of its model."""
+        return Support(self.states, self.actions, bool(self.ended.any()))
+
+    @cached_property
     def never_left(self) -> Array:
         """The places of the states that rows lead to, and go on from, but where no action was ever seen."""
         reached = np.zeros(len(self.states), bool)
         reached[self.s_next[~self.ended]] = True
         return np.flatnonzero(reached & ~self.visits.any(axis=1))
+
+    @cached_property
+    def over(self) -> Array:
+        """Whether nothing follows in a state of the model: those that rows entered only to end, and "(end)"."""
+        over = np.zeros(len(self.states), bool)
+        over[self.s_next[self.ended]] = True
+        over[self.s_next[~self.ended]] = False
+        return self.support.to_model(over, at_end=True).astype(bool)
 
     def mdp(self, discount: float, never_left_reward: float = 0.0) -> MDP:
         """The empirical model: frequencies for probabilities, mean rewards for expected ones.
@@ -205,20 +217,28 @@ class Counts:
         The last state is "(end)" where some row ended, and only there. The top of this file says what happens to pairs
         that were never seen and states that were never left.
         """
-        S, A = self.shape
-        states, num_states = self.states, S
-        if self.ended.any():
-            states, num_states = _with_end(states), S + 1
-        visits = np.zeros((num_states, A), np.int64)
-        visits[:S] = self.visits
+        # Where no state waits for a word on what it pays, that word makes no difference.
+        unknown = bool((~self.visits.any(axis=1) & ~self.support.to_log(self.over)).any())
+        key = checked_discount(discount), float(never_left_reward) if unknown else 0.0
+        if key not in self._models:
+            self._models[key] = self._mdp(*key)
+        return self._models[key]
 
+    @cached_property
+    def _models(self) -> dict[tuple[float, float], MDP]:
+        """The models that were made already: a model is read-only, and is made once."""
+        return {}
+
+    def _mdp(self, discount: float, never_left_reward: float) -> MDP:
+        support, (num_states, A) = self.support, self.support.model_shape
+        visits = support.to_model(self.visits)
         stuck = np.flatnonzero(~visits.any(axis=1))
         pair = self.s.astype(np.int64) * A + self.a
         loops = (stuck[:, None] * A + np.arange(A)).ravel()
         P = sp.csr_array(
             (
                 np.concatenate([self.n / visits.ravel()[pair], np.ones(loops.size)]),
-                (np.concatenate([pair, loops]), np.concatenate([np.where(self.ended, S, self.s_next), loops // A])),
+                (np.concatenate([pair, loops]), np.concatenate([self.successor, loops // A])),
             ),
             shape=(num_states * A, num_states),
         )
@@ -226,22 +246,19 @@ class Counts:
 
         # Rounding must not carry a mean out of the range.
         low, high = self.reward_range
-        rewards = np.zeros((num_states, A))
-        rewards[:S] = np.clip(self.per_pair(self.reward_sum) / np.maximum(self.visits, 1), low, high)
-        rewards[stuck] = np.where(self._over(num_states)[stuck], 0.0, float(never_left_reward))[:, None]
+        rewards = support.to_model(np.clip(self.per_pair(self.reward_sum) / np.maximum(self.visits, 1), low, high))
+        rewards[stuck] = np.where(self.over[stuck], 0.0, never_left_reward)[:, None]
         if stuck.size:
             low, high = min(low, rewards[stuck].min()), max(high, rewards[stuck].max())
         available = visits > 0
         available[stuck] = True
-        return MDP(P, rewards, discount, (low, high), states=states, actions=self.actions, available=available)
+        words = {"states": support.model_states, "actions": self.actions, "available": available}
+        return MDP(P, rewards, discount, (low, high), **words)
 
-    def _over(self, num_states: int) -> Array:
-        """(S or S + 1,) whether nothing follows in a state: those that rows entered only to end, and (end)."""
-        over = np.zeros(num_states, bool)
-        over[len(self.states) :] = True
-        over[self.s_next[self.ended]] = True
-        over[self.s_next[~self.ended]] = False
-        return over
+    @property
+    def successor(self) -> Array:
+        """(entries,) where each leads, in the model's states: rows that ended lead to "(end)"."""
+        return np.where(self.ended, len(self.states), self.s_next)
 
     def per_pair(self, weights: Array) -> Array:
         """(S, A) sums over the entries of each pair, of n, reward_sum, a cost's sums, ..."""
@@ -342,10 +359,3 @@ def _widest(ranges: list[tuple[tuple[float, float], Any]]) -> tuple[float, float
     """The range that holds all that say something; the first, where none does."""
     saying = [r for r, says in ranges if says] or [ranges[0][0]]
     return min(low for low, _ in saying), max(high for _, high in saying)
-
-
-def _with_end(states: Labels) -> Labels:
-    word = END
-    while (label := word if len(states.names) == 1 else (word,) * len(states.names)) in states:
-        word = f"({word})"
-    return Labels([*states, label], states.names)

@@ -127,22 +127,17 @@ class Fit:
     @property
     def primal_policy(self) -> TablePolicy:
         """argmax_a Q[s, a] of the solution."""
-        return self._cut(self.solution.primal_policy)
+        return self.counts.support.policy_to_log(self.solution.primal_policy)
 
     @property
     def dual_policy(self) -> TablePolicy:
         """The solution's occupancy, normalised in each state."""
-        return self._cut(self.solution.dual_policy)
+        return self.counts.support.policy_to_log(self.solution.dual_policy)
 
     @property
     def behaviour(self) -> TablePolicy:
         """What the log did."""
-        return self._cut(self.careful.behaviour)
-
-    def _cut(self, policy: TablePolicy) -> TablePolicy:
-        """The policy in the log's states alone."""
-        S = len(self.counts.states)
-        return TablePolicy(policy.matrix[:S], self.counts.states, self.counts.actions, policy.undecided[:S])
+        return self.counts.support.policy_to_log(self.careful.behaviour)
 
     @property
     def as_logged(self) -> bool:
@@ -164,8 +159,7 @@ class Fit:
         return self._in_doubt(self._expected())
 
     def _expected(self) -> Estimate:
-        S = len(self.counts.states)
-        if np.array_equal(self.policy.matrix, self.careful.policy.matrix[:S]):
+        if np.array_equal(self.policy.matrix, self.counts.support.to_log(self.careful.policy.matrix)):
             return self.careful.expected
         if self.as_logged:
             return self.careful.logged
@@ -185,15 +179,11 @@ class Fit:
     @cached_property
     def _everywhere(self) -> TablePolicy:
         """The recommended policy in the states of the model, which may have one more."""
-        matrix = self.careful.policy.matrix.copy()
-        matrix[: len(self.counts.states)] = self.policy.matrix
-        return TablePolicy(matrix, self.careful.mdp.states, self.careful.mdp.actions)
+        return self.counts.support.policy_to_model(self.policy, self.careful.policy)
 
     @property
     def _start_everywhere(self) -> Array:
-        start = np.zeros(self.careful.mdp.num_states)
-        start[: len(self.counts.states)] = self.start
-        return start
+        return self.counts.support.to_model(self.start)
 
     @property
     def logged(self) -> Estimate:
@@ -217,15 +207,15 @@ class Fit:
         Later the best is done; under limits, what the recommended policy does.
         """
         Q = self.careful.mdp.q_values(self._later) + self.careful.penalty
-        return np.where(self.counts.visits > 0, Q[: len(self.counts.states)], np.nan)
+        return np.where(self.counts.visits > 0, self.counts.support.to_log(Q), np.nan)
 
     @cached_property
     def errors(self) -> Array:
         """(S, A) standard errors of `values` for the next step alone; inf where a pair was never logged."""
-        careful, S = self.careful, len(self.counts.states)
+        careful, on_log = self.careful, self.counts.support.to_log
         if not self.limits:
-            return careful.error[:S]
-        return pair_errors(Rows.of(self.counts, careful.mdp.discount), self._later, careful.weight)[:S]
+            return on_log(careful.error)
+        return on_log(pair_errors(Rows.of(self.counts, careful.mdp.discount), self._later, careful.weight))
 
     @cached_property
     def _later(self) -> Array:
@@ -236,7 +226,7 @@ class Fit:
     def time_share(self) -> Array:
         """(S,) the share of (discounted) time that the recommended policy spends in each state, from the start."""
         occupancy = self._everywhere.occupancy(self.careful.mdp, self._start_everywhere)
-        occupancy = occupancy.sum(axis=1)[: len(self.counts.states)]
+        occupancy = self.counts.support.to_log(occupancy.sum(axis=1))
         return occupancy / occupancy.sum()
 
     # ---- questions

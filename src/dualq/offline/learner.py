@@ -134,7 +134,7 @@ class PolicyLearner:
             chances = chances if chances.any() else visits[s]
             matrix[s] = chances / chances.sum() if chances.any() else matrix[s]
         start = start_weights(log, params["start"])
-        return float(start @ TablePolicy(matrix, mdp.states, mdp.actions).value(mdp)[: len(counts.states)])
+        return float(start @ counts.support.to_log(TablePolicy(matrix, mdp.states, mdp.actions).value(mdp)))
 
     @property
     def _fitted(self) -> Fit:

@@ -166,12 +166,11 @@ def _with_groups(log: Log, careful: Careful, start: Array) -> Careful:
     trace = log.trace()
     if trace is None or not trace.has_episodes:
         return careful
-    used, mdp = trace.used, careful.mdp
+    used, mdp, counts = trace.used, careful.mdp, log.counts()
     shared = not trace.restarts and np.isfinite(trace.t).all()
     moment = np.unique(trace.t[used], return_inverse=True)[1] if shared else None
     rows = (trace.s[used], trace.a[used], trace.r[used], np.maximum(trace.s_next[used], 0), trace.ended[used])
-    eta = np.full(mdp.num_states, np.finfo(float).tiny)
-    eta[: start.size] += start
+    eta = counts.support.to_model(start) + np.finfo(float).tiny
 
     def grouped(estimate: Estimate, policy: TablePolicy) -> Estimate:
         V, occupancy = policy.value(mdp), policy.occupancy(mdp, eta)
@@ -187,10 +186,10 @@ def _returns(log: Log, counts: Counts, careful: Careful, level: float) -> tuple[
     trace = log.trace()
     if trace is None:
         return None, None, 0.0
-    mdp, S = counts.mdp(careful.mdp.discount), len(counts.states)
+    mdp, on_log = counts.mdp(careful.mdp.discount), counts.support.to_log
     V = careful.behaviour.value(mdp)
-    onward = (mdp.q_values(V) - mdp.rewards)[:S]
-    found = returns_of(trace, V[:S], mdp.rewards[:S], np.where(counts.visits > 0, onward, 0.0), mdp.discount, level)
+    onward = np.where(counts.visits > 0, on_log(mdp.q_values(V) - mdp.rewards), 0.0)
+    found = returns_of(trace, on_log(V), on_log(mdp.rewards), onward, mdp.discount, level)
     if found is None:
         return None, None, 0.0
     return Estimate(found.value, found.standard_error), found.finding, found.filled
@@ -221,7 +220,7 @@ def _online(log: Any, counts: Counts, careful: Careful, start: Array) -> tuple[S
     order = "in their order" if log.has_order else "as they stand (the log has no time column)"
     how = f"Algorithm 1 after one pass over {rows:,} rows, {order}"
     policy = _on_log(solution.primal_policy, counts)
-    reached = Estimates(counts, careful, start).value(_in_model(policy, careful))
+    reached = Estimates(counts, careful, start).value(counts.support.policy_to_model(policy, careful.policy))
     if careful.logged.value - reached.value <= math.hypot(reached.error_or_nan, careful.logged.error_or_nan):
         return solution, policy, f"The policy is greedy in the averaged Q of {how}."
     reason = (
@@ -237,21 +236,11 @@ SOLVERS = {"exact": _exact, "pdhg": _pdhg, "online": _online}
 
 def _solution(counts: Counts, careful: Careful, start: Array, method: str) -> Solution:
     mdp = careful.mdp
-    eta = np.full(mdp.num_states, SPREAD / mdp.num_states)
-    eta[: start.size] += (1.0 - SPREAD) * start
-    visits = np.zeros(mdp.rewards.shape)
-    visits[: start.size] = counts.visits
-    return solve(mdp, method=method, weights=eta, distribution=frequencies(visits, counts.total))
-
-
-def _in_model(policy: TablePolicy, careful: Careful) -> TablePolicy:
-    """The policy in the states of the model, which may have one more than the log."""
-    matrix = careful.policy.matrix.copy()
-    matrix[: policy.matrix.shape[0]] = policy.matrix
-    return TablePolicy(matrix, careful.mdp.states, careful.mdp.actions)
+    to_model = counts.support.to_model
+    eta = SPREAD / mdp.num_states + to_model((1.0 - SPREAD) * start)
+    return solve(mdp, method=method, weights=eta, distribution=frequencies(to_model(counts.visits), counts.total))
 
 
 def _on_log(policy: TablePolicy, counts: Counts) -> TablePolicy:
     """The policy in the log's states, and undecided where the log never acted."""
-    S = len(counts.states)
-    return TablePolicy(policy.matrix[:S], counts.states, counts.actions, ~counts.visits.any(axis=1))
+    return counts.support.policy_to_log(policy, counts.visits.sum(axis=1) == 0)

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dualq.base import Labels, LogError, ModelError, Rows
-from dualq.logs import END, ArrayLog, Counts, Log
+from dualq.base import LogError, ModelError, Rows
+from dualq.logs import ArrayLog, Counts, Log, with_end
 from dualq.model import MDP, Solution
 from dualq.online.checkpoints import digest, sha256
 from dualq.worlds import Counted, Played, Simulated, Simulator, UniformPairs
@@ -128,7 +128,7 @@ def is_environment(source: Any) -> bool:
 def _silent(counts: Counts, num_states: int) -> Array:
     """(S,) the states in which no row acts, the end among them."""
     silent = np.ones(num_states, bool)
-    silent[: len(counts.states)] = ~(counts.visits > 0).any(axis=1)
+    counts.support.to_log(silent)[:] = ~(counts.visits > 0).any(axis=1)
     return silent
 
 
@@ -147,7 +147,7 @@ def task_of_environment(algorithm: Any, env: Any, behaviour: Any, discount: floa
         reward_range = _checked_reward_range(reward_range)
     played = Played(env, behaviour)
     stream = Counted(played, played.states, played.actions, reward_range)
-    states = Labels([*played.states, END], played.states.names)
+    states = with_end(played.states)
     S, A = len(states), len(played.actions)
     low, high = (0.0, 0.0) if reward_range is None else (min(0.0, reward_range[0]), max(0.0, reward_range[1]))
     loops = sp.csr_array((np.ones(S * A), np.repeat(np.arange(S), A), np.arange(S * A + 1)), shape=(S * A, S))

@@ -257,7 +257,7 @@ def proven(blocks: list[Counts], merged: Counts, ask: Question) -> Certificate:
     model = models["optimal"]
     low, high = ask.value_range
     eta = ask.start
-    logged = logged_policy(merged, plug_in(merged, ask.alpha))[: len(merged.states)]
+    logged = merged.support.to_log(logged_policy(merged, plug_in(merged, ask.alpha)))
     best = _best_plug_in(merged, ask)
     unknown = float(eta @ best[:-1])
     f, usual = (plug_in_value(model, policy, unknown) for policy in (ask.policy, logged))
@@ -325,7 +325,7 @@ def _proven_says_something(blocks: list[Counts], merged: Counts, ask: Question) 
 
 def _best_plug_in(merged: Counts, ask: Question) -> Array:
     """(S + 1,) the best values in the empirical model."""
-    return np.append(solve(plug_in(merged, ask.alpha)).V[: len(merged.states)], 0.0)
+    return np.append(merged.support.to_log(solve(plug_in(merged, ask.alpha)).V), 0.0)
 
 
 def _supported(merged: Counts, ask: Question) -> Array:
@@ -433,7 +433,7 @@ def _bootstrap(blocks: list[Counts], merged: Counts, ask: Question) -> Certifica
     rng = np.random.default_rng(ask.seed)
     deviation = np.sqrt(ev.scatter[0]) / np.maximum(n, 1.0)
     low, high = ask.value_range
-    logged = logged_policy(merged, plug_in(merged, ask.alpha))[:S]
+    logged = merged.support.to_log(logged_policy(merged, plug_in(merged, ask.alpha)))
     supported = merged.visits > 0
     anything = np.where(supported.any(axis=1, keepdims=True), supported, ask.allowed)
     values, behaviours, uppers, uppers_supported = ([] for _ in range(4))
@@ -515,7 +515,7 @@ def _checked_policy(policy: TablePolicy, counts: Counts) -> Array:
     matrix = policy.matrix
     if matrix.shape not in ((S, A), (S + 1, A)):  # the empirical model has "(end)" as a last state
         raise ModelError(f"the policy is for {matrix.shape} states and actions, the log has {counts.shape}")
-    return matrix[:S]
+    return counts.support.to_log(matrix)
 
 
 def _checked_start(start: Any, counts: Counts) -> Array:
@@ -528,7 +528,7 @@ def _checked_start(start: Any, counts: Counts) -> Array:
         weights = np.array(start, dtype=float)
     if weights.shape not in ((S,), (S + 1,)):
         raise ModelError(f"start has shape {weights.shape}; it must be {(S,)}, one weight per state")
-    weights = weights[:S]
+    weights = counts.support.to_log(weights)
     if not ((weights >= 0.0).all() and 0.0 < weights.sum() < np.inf):
         raise ModelError("start has a negative weight, or no positive one; weights must be a distribution over states")
     return weights / weights.sum()

@@ -59,7 +59,7 @@ def evidence_of(blocks: Sequence[Counts], merged: Counts) -> Evidence:
     scatter = np.maximum(squares - r * r / np.maximum(n, 1.0), 0.0)
     pair, columns = np.divmod(known, S + 1)
     indptr = np.searchsorted(pair, np.arange(S * A + 1))
-    possible = np.append(~merged._over(S), ends)
+    possible = np.append(~merged.support.to_log(merged.over), ends)
     return Evidence(indptr, columns, n, r, scatter, possible, (S, A))
 
 

@@ -180,8 +180,8 @@ def references_of(blocks: Sequence[Counts], ev: Evidence, alpha: float) -> dict[
         if past.total < ENOUGH * (past.visits > 0).sum():
             continue  # plug-in values of so few rows are wild, and a wild reference costs more than none
         mdp = plug_in(past, alpha)
-        best[e, :S] = solve(mdp).V[:S]
-        behaviour[e, :S] = TablePolicy(logged_policy(past, mdp)).value(mdp)[:S]
+        best[e, :S] = past.support.to_log(solve(mdp).V)
+        behaviour[e, :S] = past.support.to_log(TablePolicy(logged_policy(past, mdp)).value(mdp))
     return {"optimal": best, "behaviour": behaviour}
 
 

@@ -232,6 +232,4 @@ def _checked_start(start: Any, rows: Rows) -> Array:
         raise LogError(f"start has shape {given.shape}; it must have a weight for each of {S} states")
     if not (np.isfinite(given).all() and (given >= 0.0).all() and given.sum() > 0.0):
         raise LogError("start must be weights that are finite and not negative, some of them positive")
-    weights = np.zeros(rows.total.size)
-    weights[:S] = given / given.sum()
-    return weights
+    return rows.counts.support.to_model(given / given.sum())

@@ -115,17 +115,9 @@ class Rows:
         if counts.total == 0:
             raise LogError("the log has no rows; there is nothing to learn from")
         plug_in = counts.mdp(discount)
-        S, A = counts.shape
-        n = np.zeros((plug_in.num_states, A))
-        n[:S] = counts.visits
+        n = counts.support.to_model(counts.visits)
         total = n.sum(axis=1)
         seen = total > 0.0
-        unknown = ~seen
-        unknown[S:] = False
-        entered_to_end, entered = np.zeros(S, bool), np.zeros(S, bool)
-        entered_to_end[counts.s_next[counts.ended]] = True
-        entered[counts.s_next[~counts.ended]] = True
-        unknown[:S] &= entered | ~entered_to_end
         habit = np.where(seen[:, None], n / np.maximum(total, 1.0)[:, None], n.sum(axis=0) / n.sum())
         reward_mean = counts.reward_sum / counts.n
         squares = counts.reward_square_sum - counts.reward_sum * reward_mean
@@ -136,10 +128,10 @@ class Rows:
             total=total,
             supported=n > 0.0,
             seen=seen,
-            unknown=unknown,
+            unknown=~seen & ~counts.over,
             habit=habit,
-            pair=counts.s.astype(np.int64) * A + counts.a,
-            successor=np.where(counts.ended, S, counts.s_next),
+            pair=counts.s.astype(np.int64) * n.shape[1] + counts.a,
+            successor=counts.successor,
             reward_mean=reward_mean,
             reward_squares=np.where(squares > ROUNDING * counts.reward_square_sum, squares, 0.0),
         )

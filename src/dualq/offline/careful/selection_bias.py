@@ -133,10 +133,10 @@ def part_kept(counts: Counts, discount: float, start: Array, learn: Learn, gain:
     one, other = (Rows.of(half, discount) for half in dealt)
     learned = learn(one), learn(other)
     there, back = _asked(one, other, start, *learned[0]), _asked(other, one, start, *learned[1])
-    variance = 0.0
+    variance, on_log = 0.0, counts.support.to_log
     for rows, (fit, _), chosen, asked in ((other, learned[1], back, there), (one, learned[0], there, back)):
-        S = asked.here.shape[0]
-        noise = np.divide(fit.sigma2[:S], rows.n[:S], out=np.zeros(asked.here.shape), where=one.n[:S] * other.n[:S] > 0)
+        both = on_log(one.n) * on_log(other.n) > 0
+        noise = np.divide(on_log(fit.sigma2), on_log(rows.n), out=np.zeros(both.shape), where=both)
         variance += float(((asked.here - chosen.at_home) ** 2 * noise).sum())
     found, promised = there.found + back.found, max(there.promised + back.promised, 0.0)
     if 0.0 < promised < 2.0 * gain:  # of gains that could not be asked about, luck may be another part
@@ -168,25 +168,26 @@ class Asked(NamedTuple):
 
 
 def _asked(chose: Rows, other: Rows, start: Array, fit: Fitted, policy: TablePolicy) -> Asked:
-    S, A = chose.counts.shape
-    both = chose.supported[:S] & other.supported[:S]
-    n = np.where(both, chose.n[:S], 0.0)
+    support = chose.counts.support
+    on_log = support.to_log
+    both = on_log(chose.supported) & on_log(other.supported)
+    n = np.where(both, on_log(chose.n), 0.0)
     some = n.sum(axis=1, keepdims=True)
-    usual = np.where(some > 0.0, n / np.maximum(some, 1.0), chose.habit[:S])
-    taken = np.where(both, policy.matrix[:S], 0.0)
+    usual = np.where(some > 0.0, n / np.maximum(some, 1.0), on_log(chose.habit))
+    taken = np.where(both, on_log(policy.matrix), 0.0)
     taken += (1.0 - taken.sum(axis=1, keepdims=True)) * usual
     # The end is worth nothing, so that it can be left out.
-    mine, theirs = (sp.csr_array(mdp.transitions[: S * A, :S]) for mdp in (fit.pooled, other.plug_in))
+    mine, theirs = (support.chain_to_log(mdp.transitions) for mdp in (fit.pooled, other.plug_in))
     seen = both.ravel() * 1.0
     theirs = sp.csr_array(sp.diags_array(seen) @ theirs + sp.diags_array(1.0 - seen) @ mine)
-    pay = fit.pooled.rewards[:S]
-    alpha, nu = chose.plug_in.discount, start[:S]
+    pay = on_log(fit.pooled.rewards)
+    alpha, nu = chose.plug_in.discount, on_log(start)
     at_home = _visits(mine, taken, alpha, nu) - _visits(mine, usual, alpha, nu)
     here = _visits(theirs, taken, alpha, nu) - _visits(theirs, usual, alpha, nu)
     promised = (at_home * pay).sum()
     if abs(promised) <= ROUNDING * np.abs(pay).max() / (1.0 - alpha):  # where it goes it does as the log did
         promised = 0.0
-    found = (here * np.where(both, other.plug_in.rewards[:S], pay)).sum()
+    found = (here * np.where(both, on_log(other.plug_in.rewards), pay)).sum()
     return Asked(float(found), float(promised), here, at_home)
 
 

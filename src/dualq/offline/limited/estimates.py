@@ -130,9 +130,7 @@ class Estimates:
     @cached_property
     def nu(self) -> Array:
         """The start in the states of the model."""
-        nu = np.zeros(self.careful.mdp.num_states)
-        nu[: self.start.size] = self.start
-        return nu
+        return self.counts.support.to_model(self.start)
 
     @cached_property
     def plug_in(self) -> MDP:
@@ -142,20 +140,18 @@ class Estimates:
     def means(self, column: str) -> Array:
         """c^ (S, A) of a column of the log, in the states of the model."""
         counts = self.counts
-        sums, S = counts.per_pair(counts.cost_sums[column]), len(counts.states)
+        sums, n = counts.per_pair(counts.cost_sums[column]), counts.visits
         low, high = counts.cost_ranges[column]
-        costs = np.zeros(self.plug_in.rewards.shape)
-        costs[:S] = np.where(counts.visits > 0, np.clip(sums / np.maximum(counts.visits, 1), low, high), 0.0)
+        costs = counts.support.to_model(np.where(n > 0, np.clip(sums / np.maximum(n, 1), low, high), 0.0))
         costs[counts.never_left] = sums.sum() / max(counts.total, 1)
         return costs
 
     def own(self, asked: Asked) -> tuple[Asked, Limit]:
         """The same limit with the mean costs of these rows, on the states of their model."""
-        limit, S = asked.limit, len(self.counts.states)
+        limit, support = asked.limit, self.counts.support
         assert isinstance(limit, Limit)
         if asked.column is None:
-            costs = np.zeros(self.plug_in.rewards.shape)
-            costs[:S] = limit.cost[:S]
+            costs = support.to_model(support.to_log(limit.cost))
         else:
             costs = asked.scale * self.means(asked.column)
         limit = Limit(limit.name, costs, limit.sense, limit.bound)
@@ -222,9 +218,8 @@ class Estimates:
         """What a limit on an average reaches on the log's own frequencies."""
         limit, alpha = asked.limit, self.careful.mdp.discount
         assert isinstance(limit, Limit)
-        S, n = len(self.counts.states), self.counts.visits
-        W = self.totals(limit, policy)
-        occupancy = TablePolicy(policy.matrix).occupancy(self.plug_in, self.nu)[:S]
+        n, W = self.counts.visits, self.totals(limit, policy)
+        occupancy = self.counts.support.to_log(TablePolicy(policy.matrix).occupancy(self.plug_in, self.nu))
         squares = (occupancy**2 * self._moments(asked, W)[1] / np.maximum(n, 1)).sum()
         squares += self._unknown(W, (1.0 - alpha) * occupancy.sum(axis=1))
         per_row = ((1.0 - alpha) ** 2 * occupancy**2 / np.maximum(n, 1)).sum()
@@ -234,7 +229,7 @@ class Estimates:
     def _unknown(self, W: Array, ended: Array) -> float:
         """What is not known of states that were never left: each costs as some state of the log, nobody knows which."""
         counts, left = self.counts, self.counts.visits.sum(axis=1)
-        doubts = [left @ (W[: left.size] - W[s]) ** 2 / counts.total for s in counts.never_left]
+        doubts = [left @ (counts.support.to_log(W) - W[s]) ** 2 / counts.total for s in counts.never_left]
         return float(ended[counts.never_left] ** 2 @ np.array(doubts))
 
     def _unseen(self, asked: Asked, per_row: float) -> float:
@@ -273,8 +268,7 @@ class Estimates:
     def _moments(self, asked: Asked, W: Array) -> tuple[Array, Array]:
         """(S, A) mean and variance of y = c + alpha W(s') in each pair; in thin pairs the latter leans on others."""
         counts, limit = self.counts, asked.limit
-        to = np.where(counts.ended, len(counts.states), counts.s_next)
-        future = self.careful.mdp.discount * np.append(W, 0.0)[to]
+        future = self.careful.mdp.discount * np.append(W, 0.0)[counts.successor]
         if asked.column is None and isinstance(limit, Limit):
             means, within = limit.on(self.careful.mdp)[counts.s, counts.a], np.zeros(counts.n.size)
         else:
@@ -327,12 +321,12 @@ class Found(NamedTuple):
 
 def _found(one: Estimates, other: Estimates, asked: Asked, policy: TablePolicy) -> Found:
     """On the pairs that both have seen, with W, occupancy and usual frequencies of the half that chose."""
-    S = len(one.counts.states)
     mine, limit = one.own(asked)
     W = one.totals(limit, policy)
     (mean, variance), (found, _) = one._moments(mine, W), other._moments(other.own(asked)[0], W)
     both = (one.counts.visits > 0) & (other.counts.visits > 0)
-    chosen = np.where(both, TablePolicy(policy.matrix).occupancy(one.plug_in, one.nu)[:S], 0.0)
+    occupancy = TablePolicy(policy.matrix).occupancy(one.plug_in, one.nu)
+    chosen = np.where(both, one.counts.support.to_log(occupancy), 0.0)
     n = np.where(both, one.counts.visits, 0.0)
     usual = n / np.maximum(n.sum(axis=1, keepdims=True), 1.0)
     contrast = chosen - chosen.sum(axis=1, keepdims=True) * usual  # sums to nothing in every state
@@ -413,11 +407,10 @@ class Proven:
     def charged(self, mdp: MDP) -> Array:
         """rho' (S, A) over the pairs of the careful model: what the safest policy's floor reckons each pair with."""
         _, V, q = self.safest
-        S = len(V)
-        V_all = np.zeros(mdp.num_states)
-        V_all[:S] = V
-        q_all = np.repeat(V_all[:, None], mdp.num_actions, axis=1)  # states never left stay where they are
-        q_all[:S] = np.where(self.supported, q, q_all[:S])
+        support = self.merged.support
+        V_all = support.to_model(V)
+        # states never left stay where they are
+        q_all = support.to_model(np.where(self.supported, q, V[:, None]))
         rho = q_all - self.alpha * (mdp.transitions @ V_all).reshape(mdp.rewards.shape)
         return np.where(mdp.available, rho, 0.0)
 
@@ -480,7 +473,7 @@ def proven_of(asked: Asked, blocks: Sequence[Counts], discount: float, start: Ar
         return Proven(
             [turned_counts(paying_counts(block, asked.column), -limit.sign) for block in blocks], discount, start, delta
         )
-    rho = -limit.sign * limit.cost[: len(start)] / asked.scale
+    rho = -limit.sign * blocks[0].support.to_log(limit.cost) / asked.scale
     paying = [_known(block, rho) for block in blocks]
     return Proven(paying, discount, start, delta, rho)
 

@@ -120,7 +120,7 @@ def asked_for(limits: Any, estimates: Estimates) -> tuple[Asked, ...]:
             _check_varies(columns[name], counts)
             asked.append(Asked(limit, columns[name], scales[name]))
         else:
-            asked.append(Asked(_fitted(limit, careful.mdp, counts._over(careful.mdp.num_states))))
+            asked.append(Asked(_fitted(limit, careful.mdp, counts.over)))
         asked[-1].limit.check_fits(careful.mdp)
     return tuple(asked)
 
@@ -312,9 +312,8 @@ def moved_family(
 
 def pair_frequencies(estimates: Estimates) -> Array:
     """M (S, A): how often the log has each pair of the model."""
-    visits = np.zeros(estimates.careful.mdp.rewards.shape)
-    visits[: len(estimates.counts.states)] = estimates.counts.visits
-    return frequencies(visits, estimates.counts.total)
+    counts = estimates.counts
+    return frequencies(counts.support.to_model(counts.visits), counts.total)
 
 
 # ---- the search
@@ -335,7 +334,7 @@ class Search:
         self.bounded = [one for one in asked if one.bounded]
         self.delta = delta / max(1, len(self.bounded))
         self.distribution = pair_frequencies(estimates)
-        self.S = len(estimates.counts.states)
+        self.support = estimates.counts.support
 
     @cached_property
     def proven(self) -> dict[str, Proven]:
@@ -370,7 +369,7 @@ class Search:
 
     def interval(self, one: Asked, policy: TablePolicy) -> tuple[float, float]:
         """Floor and ceiling of a limit's cost, proven."""
-        return cost_interval(one, *self.proven[one.name].of(policy.matrix[: self.S]))
+        return cost_interval(one, *self.proven[one.name].of(self.support.to_log(policy.matrix)))
 
     def promised(self, policy: TablePolicy) -> bool:
         """Whether the proven end of every cost is within its limit."""
@@ -380,7 +379,7 @@ class Search:
 
     def end(self, one: Asked, policy: TablePolicy) -> float:
         """The proven end that the limit reckons with: the ceiling for <=, the floor for >=."""
-        return -one.limit.sign * one.scale * self.proven[one.name].floor(policy.matrix[: self.S])
+        return -one.limit.sign * one.scale * self.proven[one.name].floor(self.support.to_log(policy.matrix))
 
     def estimated(self, policy: TablePolicy) -> bool:
         """Whether every estimate is within its limit by its quantile of standard errors."""
@@ -493,8 +492,8 @@ class Search:
             return ()
         policy = solution.dual_policy
         worst = max(missing, key=lambda one: one.limit.sign * (self.end(one, policy) - one.limit.bound) / one.span)
-        occupancy = policy.occupancy(self.mdp, self.nu)[: self.S]
-        found = self.proven[worst.name].wanted(policy.matrix[: self.S], occupancy, most)
+        occupancy = self.support.to_log(policy.occupancy(self.mdp, self.nu))
+        found = self.proven[worst.name].wanted(self.support.to_log(policy.matrix), occupancy, most)
         return tuple(replace(pair, raises=worst.scale * pair.raises) for pair in found)
 
 
@@ -543,10 +542,10 @@ HOW = {
 
 
 def _reason(solution: LimitedSolution, limits: Sequence[Kept], how: str, estimates: Estimates) -> str:
-    S = len(estimates.counts.states)
+    on_log = estimates.counts.support.to_log
     acted = estimates.counts.visits.any(axis=1)
-    mixed = solution.dual_policy.matrix[:S].max(axis=1) < 1.0 - 1e-9
-    mixed &= acted & (solution.occupancy[:S].sum(axis=1) > 0.0)
+    mixed = on_log(solution.dual_policy.matrix).max(axis=1) < 1.0 - 1e-9
+    mixed &= acted & (on_log(solution.occupancy).sum(axis=1) > 0.0)
     count = int(mixed.sum())
     random = f"chooses at random in {count:,} of {int(acted.sum()):,} states" if count else "never chooses at random"
     if all(kept.basis in ("exact", "model") for kept in limits):

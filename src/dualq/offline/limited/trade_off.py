@@ -91,7 +91,7 @@ def frontier_of(
     solutions = [first, *(family.at(u) for u in np.linspace(low, high, points)[1:])]
     counted = mine.column is None or all(mine.column in block.cost_sums for block in blocks)
     kept = list(blocks) if counted else [estimates.counts]
-    delta, S, alpha = 0.5 * (1.0 - confidence), len(estimates.counts.states), estimates.careful.mdp.discount
+    delta, alpha = 0.5 * (1.0 - confidence), estimates.careful.mdp.discount
     values = Proven(kept, alpha, estimates.start, delta)
     costs = proven_of(mine, kept, alpha, estimates.start, delta)
     limit = family.averages[name]
@@ -101,8 +101,9 @@ def frontier_of(
             continue
         chosen = solution.dual_policy
         expected, cost = estimates.value(chosen), estimates.of(mine, chosen)
-        value_low, value_high = values.of(chosen.matrix[:S])
-        cost_low, cost_high = cost_interval(mine, *costs.of(chosen.matrix[:S]))
+        on_log = estimates.counts.support.to_log(chosen.matrix)
+        value_low, value_high = values.of(on_log)
+        cost_low, cost_high = cost_interval(mine, *costs.of(on_log))
         points_found.append(
             {
                 "limit": family.bound(limit, u),
