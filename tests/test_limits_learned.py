@@ -296,9 +296,9 @@ def test_claims_are_those_of_the_frequencies(few):
 def test_luck_is_not_taken_for_a_lower_cost():
     # Twenty states, five actions, and nothing depends on the action: every policy costs .5 a step. In 600 rows the
     # cheapest policy seems much cheaper. Of 30 such logs at most 9 may have their estimates off by more than two
-    # errors: with 10 % of such logs more than 9 would have a chance of 4e-4. The frequencies are off in more, and in
-    # every log the estimate is nearer to the truth than what they claim, which is .4: what was asked for.
-    off = claims_off = nearer = 0
+    # errors: with 10 % of such logs more than 9 would have a chance of 4e-4. In every log the estimate is nearer to the
+    # truth than what the frequencies claim, which is .4, what was asked for; on average by more than half of the way.
+    off, misses, claims_miss = 0, [], []
     for seed in range(30):
         rng = np.random.default_rng(seed)
         s = rng.integers(0, 20, 601)
@@ -310,10 +310,11 @@ def test_luck_is_not_taken_for_a_lower_cost():
         fit = dualq.learn(log, discount=0.8, limits={"c": 0.4}, margin="none", certificate=None)
         (kept,), claimed = fit.limits, fit._estimates.claimed(fit.asked[0], fit._everywhere)
         off += abs(kept.estimate - 0.5) > 2.0 * kept.error
-        claims_off += abs(claimed.value - 0.5) > 2.0 * claimed.standard_error
-        nearer += abs(kept.estimate - 0.5) < abs(claimed.value - 0.5) - 0.01
-    assert off <= 9 < claims_off
-    assert nearer == 30
+        misses.append(abs(kept.estimate - 0.5))
+        claims_miss.append(abs(claimed.value - 0.5))
+    assert off <= 9
+    assert np.all(np.array(misses) < np.array(claims_miss) - 0.01)
+    assert np.mean(misses) < 0.5 * np.mean(claims_miss)
 
 
 def test_without_pessimism_and_margin_it_is_the_plug_in_program():

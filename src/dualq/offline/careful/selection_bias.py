@@ -59,6 +59,7 @@ Array = np.ndarray
 Learn = Callable[[Rows], tuple[Fitted, TablePolicy]]
 
 PARTS = np.linspace(0.0, 2.0, 201)  # the values that `kept` can have
+EVERY_PART_ALIKE = np.zeros(PARTS.size)  # a log prior
 TOO_CAREFUL = 0.5  # how far beyond 1 `kept` may well be
 HOW_LUCKY = 0.5  # the deviation of what was taken off for luck, as a part of it
 
@@ -96,16 +97,34 @@ def expect(
 
 def estimate(rows: Rows, mdp: MDP, policy: TablePolicy, start: Array, usual: Array) -> Estimate:
     """Value of a policy from the start in a model of the log, and its error; `usual` is V of the logged behaviour."""
+    known = sampled(rows, mdp, policy, start, usual)
+    unseen = _reward_spread(rows) * known.occupancy[rows.supported].sum() / rows.total.sum()
+    return Estimate(known.value, float(np.sqrt(known.variance + unseen**2)))
+
+
+class Sampled(NamedTuple):
+    """What a sample of rows says of a policy."""
+
+    value: float
+    variance: float  # of the value: by rows, and by states that were never left
+    occupancy: Array  # (S, A)
+
+
+def sampled(rows: Rows, mdp: MDP, policy: TablePolicy, start: Array, usual: Array) -> Sampled:
+    """Value of a policy from the start in a model of the log; what never happened is not allowed for."""
     V = policy.value(mdp)
     occupancy = policy.occupancy(mdp, np.maximum(start, np.finfo(float).tiny))  # its weights must be positive
-    moments, N = rows.moments(V), rows.total.sum()
-    sigma2 = row_variance(rows, moments, rows.supported.astype(float), log_variance(rows, moments))
-    by_rows = (occupancy**2 * sigma2 / np.maximum(rows.n, 1.0)).sum()
-    unseen = _reward_spread(rows) * occupancy[rows.supported].sum() / N
+    by_rows = (occupancy**2 * sigma2_of(rows, rows.moments(V)) / np.maximum(rows.n, 1.0)).sum()
     ended = (1.0 - mdp.discount) * occupancy[rows.unknown].sum(axis=1)
+    N = rows.total.sum()
     mean = rows.total @ V / N
     doubt = rows.total @ (V - mean) ** 2 / N + (mean - rows.total @ usual / N) ** 2
-    return Estimate(float(start @ V), float(np.sqrt(by_rows + unseen**2 + (ended**2).sum() * doubt)))
+    return Sampled(float(start @ V), float(by_rows + (ended**2).sum() * doubt), occupancy)
+
+
+def sigma2_of(rows: Rows, moments: Moments) -> Array:
+    """Variance of y within each pair (S, A), pairs apart."""
+    return row_variance(rows, moments, rows.supported.astype(float), log_variance(rows, moments))
 
 
 def log_variance(rows: Rows, moments: Moments) -> float:
@@ -145,8 +164,14 @@ def part_kept(counts: Counts, discount: float, start: Array, learn: Learn, gain:
 
 
 def kept_of(asked: Sequence[tuple[float, float, float]]) -> Estimate:
-    """`kept`, with all rows, from what one half found, what the other had promised, and the variance of the first."""
-    fits = -np.maximum(PARTS - 1.0, 0.0) / TOO_CAREFUL
+    """`kept` of a gain, with all rows, from what one half found, what the other had promised, the former's variance."""
+    kept, error = found_again(asked, -np.maximum(PARTS - 1.0, 0.0) / TOO_CAREFUL)
+    return Estimate(min(kept, 1.0), float(np.hypot(error, max(kept - 1.0, 0.0))))
+
+
+def found_again(asked: Sequence[tuple[float, float, float]], log_prior: Array) -> tuple[float, float]:
+    """Mean and deviation of the part that is kept with all rows; `log_prior` is over PARTS."""
+    fits = log_prior.copy()
     for found, promised, variance in asked:
         if promised != 0.0:
             fits -= 0.5 * (found - PARTS * promised) ** 2 / max(variance, (1e-4 * promised) ** 2)
@@ -154,8 +179,8 @@ def kept_of(asked: Sequence[tuple[float, float, float]]) -> Estimate:
     chances /= chances.sum()
     more = np.maximum(2.0 * PARTS / (1.0 + PARTS) - PARTS, 0.0)
     full = PARTS + 0.5 * more
-    kept = min(float(chances @ full), 1.0)
-    return Estimate(kept, float(np.sqrt(chances @ ((full - kept) ** 2 + more**2 / 12.0))))
+    kept = float(chances @ full)
+    return kept, float(np.sqrt(chances @ ((full - kept) ** 2 + more**2 / 12.0)))
 
 
 class Asked(NamedTuple):

@@ -5,22 +5,24 @@ column of the log, known by its rows alone, or an array that is known exactly (a
 
 Estimate  on the plug-in model: frequencies P^ and mean costs c^, nothing pooled and nothing penalised. A state that was
           never left costs what a row of the log costs on average, and the end nothing. With W the discounted cost from
-          each state, y = c + alpha W(s') has the variance sigma^2 within a pair, and the standard error of the average
-          is (1 - alpha) sqrt( sum lambda^2 sigma^2 / n ), lambda the policy's occupancy. Beside it stand what never
-          happened in N rows and may happen twice in as many: 2 range^2 / N in every pair's variance; and, as for values
-          (algorithms/luck.py), states that were never left: each costs what some state of the log does, nobody knows
-          which, and adds to the sum
-              (chance to end there, discounted)^2 (mean over the log's rows of (W(s) - W there)^2)
-Variance  A rare cost was not seen in most pairs; their own squares would say that it cannot happen there. A variance v
-          of what differs by at most `range` takes about range^2 / v rows to show, one at least. By so many rows a
-          pair's variance leans on its state's, and that on the log's: next to nothing where costs are frequent or rows
-          many.
+          each state, y = c + alpha W(s') has the variance sigma^2 within a pair (`pooling`: its own squares and one
+          row's worth of its state's), and the standard error of the average is sqrt( sum d^2 sigma^2 / n ), as for
+          values (`selection_bias`); states that were never left add to it as they do there.
           The start is taken as given.
-Luck      A policy that was chosen for what this log says of it looks cheaper, or dearer, than it is: on ICU-Sepsis at
-          20,000 rows one of .0208 was put at .0112 +- .0004, where the log's behaviour has .0218. So of the difference
-          from what was logged only a part is taken for true, as for values (algorithms/luck.py): two halves of the rows
-          choose policies, the best and the cheapest, and each half is asked what the other's cost. Only that in which
-          the two choices differ makes the answer noisy.
+Rare      A cost that is rare was not seen in most pairs; their own squares would say that it cannot happen there. An
+          event in a pair moves the average by w = d/n: this is the directly standardised rate of epidemiology, whose
+          intervals allow for one more event (Fay and Feuer, 1997). Here two more events fall where the policy spends
+          its time, and add
+              2 range^2 sum d w^2
+          Rows of pairs that it does not take say nothing of those that it takes: an action that the log avoids may be
+          avoided because it is dangerous. A variance that leaned on other pairs of the state had the truth within 1.96
+          errors in three of four logs only.
+Luck      A policy that was chosen for what this log says of it looks cheaper than it is: on ICU-Sepsis at 20,000 rows
+          one of .0208 was put at .0112 +- .0004, where the log's behaviour has .0218. So of what it is cheaper than
+          what was logged only a part is taken for true, as of a gain (`selection_bias`): two halves of the rows choose
+          policies, the best and the cheapest, and each half is asked what the other's cost. Only that in which the two
+          choices differ makes the answer noisy. A policy that is dearer than what was logged was not chosen for that:
+          its claim stands, and what the halves find of the best policy's, more or less, is part of the error.
           The careful model pools pairs by what they earn. Pooled so, costs were wrong: on an inventory log a policy of
           5.7 % was estimated at 4.7 +- 0.2 %, and at 5.7 % by the frequencies.
 Moved     The program has the careful model's P~ all the same, to choose a policy. With W as above, of some policy pi,
@@ -59,8 +61,16 @@ import numpy as np
 from dualq.logs import Counts
 from dualq.model import MDP, AnyLimit, Limit, TablePolicy
 from dualq.offline.careful.model import Careful, Estimate, careful_model
-from dualq.offline.careful.pooling import ROUNDING
-from dualq.offline.careful.selection_bias import HOW_LUCKY, halves, kept_of
+from dualq.offline.careful.pooling import ROUNDING, Rows
+from dualq.offline.careful.selection_bias import (
+    EVERY_PART_ALIKE,
+    HOW_LUCKY,
+    found_again,
+    halves,
+    kept_of,
+    sampled,
+    sigma2_of,
+)
 from dualq.proof import (
     FACTORS,
     FIRST_ROWS,
@@ -133,9 +143,28 @@ class Estimates:
         return self.counts.support.to_model(self.start)
 
     @cached_property
+    def rows(self) -> Rows:
+        """The log by pairs."""
+        return Rows.of(self.counts, self.careful.mdp.discount)
+
+    @property
     def plug_in(self) -> MDP:
         """The log's own frequencies, on the states of the careful model."""
-        return self.counts.mdp(self.careful.mdp.discount)
+        return self.rows.plug_in
+
+    def costs(self, asked: Asked) -> Rows:
+        """The log by pairs, with what a row costs in the place of what it earned."""
+        counts, limit = self.counts, asked.limit
+        assert isinstance(limit, Limit)
+        if asked.column is None:
+            known = limit.on(self.careful.mdp)[counts.s, counts.a]
+            return dataclasses.replace(self.rows, reward_mean=known, reward_squares=np.zeros(known.size))
+        paid = paying_counts(counts, asked.column)
+        mean = paid.reward_sum / paid.n
+        squares = paid.reward_square_sum - paid.reward_sum * mean
+        squares = np.where(squares > ROUNDING * paid.reward_square_sum, squares, 0.0)
+        scale = asked.scale
+        return dataclasses.replace(self.rows, reward_mean=scale * mean, reward_squares=scale**2 * squares)
 
     def means(self, column: str) -> Array:
         """c^ (S, A) of a column of the log, in the states of the model."""
@@ -157,11 +186,14 @@ class Estimates:
         limit = Limit(limit.name, costs, limit.sense, limit.bound)
         return dataclasses.replace(asked, limit=limit), limit
 
+    def paying(self, limit: Limit) -> MDP:
+        """The plug-in model with costs for rewards."""
+        mdp = self.plug_in
+        return MDP(mdp.transitions, limit.on(mdp), mdp.discount, available=mdp.available)
+
     def totals(self, limit: Limit, policy: TablePolicy) -> Array:
         """W (S,): the discounted cost from each state."""
-        mdp = self.plug_in
-        paying = MDP(mdp.transitions, limit.on(mdp), mdp.discount, available=mdp.available)
-        return TablePolicy(policy.matrix).value(paying)
+        return TablePolicy(policy.matrix).value(self.paying(limit))
 
     def moved(self, limit: Limit, policy: TablePolicy) -> Limit:
         """The limit with costs that give the policy in the careful model what it costs in the plug-in model."""
@@ -180,19 +212,24 @@ class Estimates:
             mdp = self.careful.mdp
             return Estimate(limit.value(mdp, (1.0 - alpha) * policy.occupancy(mdp, self.nu), self.nu), 0.0)
         claimed, logged = self.claimed(asked, policy), self.claimed(asked, self.careful.behaviour)
-        kept, apart = self.kept(asked), claimed.value - logged.value
+        apart = claimed.value - logged.value
+        kept = self.kept(asked, apart)
         own = np.sqrt(kept.value)
         rows = (1.0 - own) * logged.error_or_nan + own * claimed.error_or_nan  # of the same rows: no cancelling
         parts = rows, kept.error_or_nan * apart, HOW_LUCKY * (1.0 - kept.value) * apart
         return Estimate(logged.value + kept.value * apart, float(np.linalg.norm(parts)))
 
-    def kept(self, asked: Asked) -> Estimate:
+    def kept(self, asked: Asked, apart: float) -> Estimate:
         """The part of a difference from the logged cost that is found again in rows which had no say in the choice."""
-        if asked.name not in self._kept:
+        if asked.name not in self._answers:
             ways = (self._halves, self._halves[::-1]) if self._halves else ()
             asks = [[_found(one, other, asked, policy) for policy in one.chosen(asked)] for one, other in ways]
-            self._kept[asked.name] = kept_of([_both_ways(*both) for both in zip(*asks, strict=True)])
-        return self._kept[asked.name]
+            self._answers[asked.name] = [_both_ways(*both) for both in zip(*asks, strict=True)]
+        answers = self._answers[asked.name]
+        if asked.limit.sign * apart < 0.0:
+            return kept_of(answers)
+        kept, error = found_again(answers[:1], EVERY_PART_ALIKE)
+        return Estimate(1.0, float(np.hypot(error, kept - 1.0)))
 
     def chosen(self, asked: Asked) -> tuple[TablePolicy, TablePolicy]:
         """Policies that these rows would choose: for what they earn, and for the limited cost alone."""
@@ -201,7 +238,7 @@ class Estimates:
         return self.careful.policy, solve(alone).primal_policy
 
     @cached_property
-    def _kept(self) -> dict[str, Estimate]:
+    def _answers(self) -> dict[str, list[tuple[float, float, float]]]:
         return {}
 
     @cached_property
@@ -218,26 +255,18 @@ class Estimates:
         """What a limit on an average reaches on the log's own frequencies."""
         limit, alpha = asked.limit, self.careful.mdp.discount
         assert isinstance(limit, Limit)
-        n, W = self.counts.visits, self.totals(limit, policy)
-        occupancy = self.counts.support.to_log(TablePolicy(policy.matrix).occupancy(self.plug_in, self.nu))
-        squares = (occupancy**2 * self._moments(asked, W)[1] / np.maximum(n, 1)).sum()
-        squares += self._unknown(W, (1.0 - alpha) * occupancy.sum(axis=1))
-        per_row = ((1.0 - alpha) ** 2 * occupancy**2 / np.maximum(n, 1)).sum()
-        error = np.hypot((1.0 - alpha) * np.sqrt(squares), self._unseen(asked, per_row))
-        return Estimate((1.0 - alpha) * float(self.nu @ W), float(error))
+        usual = self.totals(limit, self.careful.behaviour)
+        known = sampled(self.costs(asked), self.paying(limit), TablePolicy(policy.matrix), self.nu, usual)
+        error = np.hypot((1.0 - alpha) * np.sqrt(known.variance), self._unseen(asked, (1.0 - alpha) * known.occupancy))
+        return Estimate((1.0 - alpha) * known.value, float(error))
 
-    def _unknown(self, W: Array, ended: Array) -> float:
-        """What is not known of states that were never left: each costs as some state of the log, nobody knows which."""
-        counts, left = self.counts, self.counts.visits.sum(axis=1)
-        doubts = [left @ (counts.support.to_log(W) - W[s]) ** 2 / counts.total for s in counts.never_left]
-        return float(ended[counts.never_left] ** 2 @ np.array(doubts))
-
-    def _unseen(self, asked: Asked, per_row: float) -> float:
-        """What never happened in N rows may still happen once or twice in as many: a share of 2/N, in every pair."""
+    def _unseen(self, asked: Asked, d: Array) -> float:
+        """What did not happen in the rows that a policy relies on may still happen, once or twice in as many."""
         if asked.column is None:
             return 0.0
         low, high = self.counts.cost_ranges[asked.column]
-        return asked.scale * (high - low) * float(np.sqrt(ONCE_OR_TWICE * per_row / self.counts.total))
+        w = np.where(self.rows.supported, d / np.maximum(self.rows.n, 1.0), 0.0)
+        return asked.scale * (high - low) * float(np.sqrt(ONCE_OR_TWICE * (d * w**2).sum()))
 
     def value(self, policy: TablePolicy) -> Estimate:
         """What a policy may be expected to earn from the start, as the careful policy's value is estimated.
@@ -265,44 +294,6 @@ class Estimates:
         paid = np.where(careful.mdp.available, careful.mdp.rewards + careful.penalty, 0.0)
         return float((occupancy * paid).sum()), float(np.sqrt((occupancy**2 * error**2).sum()))
 
-    def _moments(self, asked: Asked, W: Array) -> tuple[Array, Array]:
-        """(S, A) mean and variance of y = c + alpha W(s') in each pair; in thin pairs the latter leans on others."""
-        counts, limit = self.counts, asked.limit
-        future = self.careful.mdp.discount * np.append(W, 0.0)[counts.successor]
-        if asked.column is None and isinstance(limit, Limit):
-            means, within = limit.on(self.careful.mdp)[counts.s, counts.a], np.zeros(counts.n.size)
-        else:
-            assert asked.column is not None
-            sums, squares = counts.cost_sums[asked.column], counts.cost_square_sums[asked.column]
-            means = asked.scale * sums / counts.n
-            within = asked.scale**2 * np.maximum(squares - sums * sums / counts.n, 0.0)
-        y, n = means + future, counts.visits
-        mean = counts.per_pair(counts.n * y) / np.maximum(n, 1)
-        squares = counts.per_pair(within + counts.n * (y - mean[counts.s, counts.a]) ** 2)
-        return mean, np.where(n > 0, _variance(mean, squares, n, self._range(asked, W)), 0.0)
-
-    def _range(self, asked: Asked, W: Array) -> float:
-        """How far y can differ in a pair: as the cost can, or where that is known, as what comes after."""
-        if asked.column is None:
-            return self.careful.mdp.discount * float(np.ptp(W))
-        low, high = self.counts.cost_ranges[asked.column]
-        return asked.scale * (high - low)
-
-
-def _variance(mean: Array, squares: Array, n: Array, far: float) -> Array:
-    """(S, A) within pairs, from squares about their means; thin pairs lean on their state, and that on the log."""
-    within, freedom = squares.sum(axis=1), n.sum(axis=1) - (n > 0).sum(axis=1)
-    if freedom.any():
-        everywhere = within.sum() / freedom.sum()
-    else:  # no pair was seen twice: all rows together
-        everywhere = (n * (mean - (n * mean).sum() / n.sum()) ** 2).sum() / max(n.sum() - 1, 1)
-    if everywhere <= (ROUNDING * far) ** 2:
-        return squares / np.maximum(n, 1)
-    rows = max(far**2 / everywhere, 1.0)
-    state = ((within + rows * everywhere) / (freedom + rows))[:, None]
-    rows = np.maximum(far**2 / state, 1.0)
-    return (squares + rows * state) / (np.maximum(n - 1, 0) + rows)
-
 
 def _both_ways(there: Found, back: Found) -> tuple[float, float, float]:
     """Found, promised, and the variance of what was found: of that in which the two choices differ."""
@@ -323,7 +314,9 @@ def _found(one: Estimates, other: Estimates, asked: Asked, policy: TablePolicy) 
     """On the pairs that both have seen, with W, occupancy and usual frequencies of the half that chose."""
     mine, limit = one.own(asked)
     W = one.totals(limit, policy)
-    (mean, variance), (found, _) = one._moments(mine, W), other._moments(other.own(asked)[0], W)
+    rows, others = one.costs(mine), other.costs(other.own(asked)[0])
+    moments, found = rows.moments(W), other.counts.support.to_log(others.moments(np.append(W, 0.0)).mean)
+    mean, variance = map(one.counts.support.to_log, (moments.mean, sigma2_of(rows, moments)))
     both = (one.counts.visits > 0) & (other.counts.visits > 0)
     occupancy = TablePolicy(policy.matrix).occupancy(one.plug_in, one.nu)
     chosen = np.where(both, one.counts.support.to_log(occupancy), 0.0)
