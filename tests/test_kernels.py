@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import dualq
+from dualq.base import kernels
 from dualq.base.faces import names_of
 
 CALLER = """
@@ -39,6 +40,23 @@ def test_a_changed_helper_in_another_file_is_compiled_anew(tmp_path):
 
     assert [run(1.0), run(1.0), run(2.5)] == [10.0, 10.0, 25.0]
     assert len(list((tmp_path / "cache" / "dualq").iterdir())) == 2  # one folder per state of the sources
+
+
+def double(x):
+    return x + x
+
+
+def test_processes_that_compile_at_the_same_time_do_not_mix_their_code(tmp_path, monkeypatch):
+    """Two processes find the cache empty; the other one stores its code while this one is about to."""
+    monkeypatch.setattr(kernels, "_CACHE_DIR", str(tmp_path))
+    this, other, later = (kernels.kernel(double) for _ in range(3))
+    files = this._cache._cache_file
+    store = files._save_data
+    monkeypatch.setattr(other._cache._cache_file, "_load_index", dict)
+    monkeypatch.setattr(files, "_save_data", lambda name, data: (other(1.5), store(name, data)))
+    assert this(2) == 4
+    assert later(1.5) == 3.0  # with one name for both, this was the machine code for integers
+    assert sum(later.stats.cache_hits.values()) == 1
 
 
 def borrowed(source: str) -> set[tuple[str, str]]:

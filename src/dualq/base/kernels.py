@@ -4,6 +4,10 @@ Numba's on-disk cache looks only at the file of the kernel itself: a kernel that
 served stale when the helper changes. So the cache lives in a folder named after a hash of all sources that have
 kernels; a kernel uses nothing of dualq that is written elsewhere (`tests/test_kernels.py` looks).
 
+Numba numbers the files of a kernel's machine code, so two processes that fill the cache at the same time can write
+different code under one name, and whoever loads it crashes. Here each file has a name of its own: what the index names
+is what was compiled for it, and the worst that can happen is that something is compiled twice.
+
 Index arrays are passed to kernels as unsigned views (`unsigned(indices)`): Numba then leaves out the test for
 negative indices, which makes the sparse loops about 1.5 times as fast.
 """
@@ -12,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,9 +47,22 @@ def kernel(function: Callable) -> Any:
     # The folder is read when the function is decorated, and other users of Numba must not see ours.
     before, _config.CACHE_DIR = _config.CACHE_DIR, _CACHE_DIR
     try:
-        return numba.njit(cache=True, error_model="numpy", nogil=True)(function)
+        compiled: Any = numba.njit(cache=True, error_model="numpy", nogil=True)(function)
+        compiled._cache._cache_file._data_name_pattern = _NamesOfTheirOwn(function.__qualname__)
+        return compiled
     finally:
         _config.CACHE_DIR = before
+
+
+class _NamesOfTheirOwn:
+    """In place of Numba's pattern `name.{number}.nbc`: every file of machine code has a name that no other has."""
+
+    def __init__(self, stem: str) -> None:
+        self._stem = stem
+
+    def format(self, number: int) -> str:
+        """The name of a file that does not exist yet."""
+        return f"{self._stem}.{uuid.uuid4().hex}.nbc"
 
 
 def unsigned(array: np.ndarray) -> np.ndarray:
