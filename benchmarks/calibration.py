@@ -26,7 +26,8 @@ from dualq.logs.counts import Counts
 from dualq.model.limits import average
 from dualq.offline.careful.clusters import shared_factor
 from dualq.offline.careful.model import careful_model
-from dualq.offline.limited.estimates import Asked, Estimates
+from dualq.offline.limited.asked import Asked
+from dualq.offline.limited.estimates import Estimates
 
 
 @dataclass

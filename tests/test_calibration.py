@@ -13,7 +13,8 @@ from dualq.model.policy import TablePolicy
 from dualq.offline.careful.clusters import influences, shared_factor
 from dualq.offline.careful.model import careful_model
 from dualq.offline.careful.selection_bias import kept_of
-from dualq.offline.limited.estimates import Asked, Estimates
+from dualq.offline.limited.asked import Asked
+from dualq.offline.limited.estimates import Estimates
 
 
 def drawn(P, R, noise, rows, rng):

@@ -13,8 +13,9 @@ import dualq
 from dualq import problems
 from dualq.base.errors import LogError, ModelError
 from dualq.logs.counts import Counts
+from dualq.proof.confidence_sets import confidence_sets
 from dualq.proof.evidence import Evidence
-from dualq.proof.floors import models_of
+from dualq.proof.ledger import Ledger
 from dualq.proof.noise import boundary
 from dualq.proof.successors import divergence, largest_gap, sup_over_ball, undominated
 
@@ -176,7 +177,7 @@ def test_no_model_in_the_confidence_set_is_below_the_floor_or_above_the_ceiling(
     counts, blocks, alpha = log.counts(), dualq.counts_in_blocks(log), 0.9
     policy = greedy(counts, alpha)
     certificate = dualq.certificate_of(blocks, policy, alpha, simulator.start)
-    models = models_of(blocks, counts, alpha, 0.05)
+    models = confidence_sets(blocks, counts, alpha, Ledger(0.05))
     model = models["optimal"]
     ev = model.evidence
     rng = np.random.default_rng(0)
@@ -221,7 +222,7 @@ def test_floor_is_below_a_linear_program_over_a_smaller_set():
     counts, alpha = log.counts(), 0.9
     policy = greedy(counts, alpha)
     certificate = dualq.certificate_of(counts, policy, alpha, simulator.start)  # one block: the anchor is 0
-    model = models_of([counts], counts, alpha, 0.05)["optimal"]
+    model = confidence_sets([counts], counts, alpha, Ledger(0.05))["optimal"]
     ev = model.evidence
     V = np.zeros(3)
     for _ in range(60):

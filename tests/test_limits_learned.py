@@ -23,9 +23,11 @@ from dualq.app.report.words import number, recommended, small, verdict
 from dualq.base.errors import InfeasibleError, LogError, ModelError
 from dualq.logs.blocks import counts_in_blocks
 from dualq.offline.careful.model import careful_model
-from dualq.offline.limited.estimates import Asked, Estimates, Proven, cost_interval, proven_of
-from dualq.offline.limited.search import Search, asked_for
-from dualq.proof.certificate import cost_bounds
+from dualq.offline.limited.asked import Asked
+from dualq.offline.limited.estimates import Estimates
+from dualq.offline.limited.parsing import asked_for
+from dualq.offline.limited.search import Search
+from dualq.proof import AverageBounds, Ledger
 
 # Three machines run slowly (action 0) or fast (1). Fast pays more and breaks parts more often.
 RNG = np.random.default_rng(12)
@@ -215,13 +217,14 @@ def test_errors_of_decisions_are_those_of_the_policy_that_follows():
         assert fit.errors[pair] == pytest.approx(y.std() / np.sqrt(here.sum()), rel=0.05)
 
 
-def test_one_block_gives_the_bounds_that_cost_bounds_gives(few):
-    counts = recorded(300, 5).counts()
-    asked = few.asked[0]
-    proven = proven_of(asked, [counts], ALPHA, START, 0.05)
-    matrix = np.array([[0.3, 0.7], [1.0, 0.0], [0.5, 0.5]])
-    expected = cost_bounds(counts, dualq.TablePolicy(matrix), "broken", ALPHA, START, 0.95)
-    assert cost_interval(asked, *proven.of(matrix)) == pytest.approx(expected, abs=1e-7)
+@pytest.mark.parametrize("sense", ["<=", ">="])
+@pytest.mark.parametrize("n", [300, 6_000])
+def test_a_limit_is_bounded_by_what_cost_bounds_gives_alone(n, sense):
+    # One limit and no certificate: all of delta is the limit's.
+    fit = learned(n, 5, {"broken": f"{sense}0.3"})
+    (kept,) = fit.limits
+    expected = dualq.cost_bounds(fit.blocks, fit.policy, "broken", ALPHA, START, 0.95, sense)
+    assert (kept.low, kept.high) == pytest.approx(expected, rel=1e-12)
 
 
 def test_the_safest_policy_has_the_highest_floor_of_all():
@@ -229,13 +232,13 @@ def test_the_safest_policy_has_the_highest_floor_of_all():
     blocks = counts_in_blocks(log)
     estimates = Estimates(log.counts(), learned(2_000, 3, None).careful, START)
     asked = Asked(limits.Limit("broken", estimates.means("broken"), "<=", 0.3), "broken")
-    proven = proven_of(asked, blocks, ALPHA, START, 0.05)
+    proven = asked.bounds(blocks, ALPHA, START, Ledger(0.05))
     policy, V, _ = proven.safest
     floors = [proven.floor(np.eye(2)[list(choice)]) for choice in itertools.product(range(2), repeat=3)]
     assert proven.floor(policy) == pytest.approx(max(floors), abs=1e-6)
-    # Charged, it is optimal in the careful model, with the same values.
+    # Charged, it is optimal in the careful model, with the same values: a cost is a reward with its sign turned.
     mdp = estimates.careful.mdp
-    charged = dualq.MDP(mdp.transitions, proven.charged(mdp), ALPHA, available=mdp.available)
+    charged = dualq.MDP(mdp.transitions, -proven.charged(mdp), ALPHA, available=mdp.available)
     np.testing.assert_allclose(dualq.solve(charged).V, V, atol=1e-5)
 
 
@@ -248,11 +251,11 @@ def test_costs_that_are_known_are_bounded_by_the_successors_alone():
     matrix = np.array([[0.3, 0.7], [1.0, 0.0], [0.5, 0.5]])
     true = float((occupancy(P, matrix) * cost).sum())
     for some in (blocks, [log.counts()]):
-        low, high = cost_interval(share, *proven_of(share, some, ALPHA, START, 0.05).of(matrix))
+        low, high = share.bounds(some, ALPHA, START, Ledger(0.05)).of(matrix)
         assert low <= true <= high  # promised with .95, kept by this seed
         # As a column of the log whose noise is not known, no narrower.
         paying = [_paying(block, cost) for block in some]
-        wide = Proven(paying, ALPHA, START, 0.05).of(matrix)
+        wide = AverageBounds(paying, ALPHA, START, Ledger(0.05)).of(matrix)
         assert high - low <= wide[1] - wide[0] + 1e-9
 
 
@@ -351,7 +354,7 @@ def test_a_tighter_limit_earns_less_and_costs_less():
 def test_the_charged_family_reaches_the_lowest_ceiling_and_the_search_the_edge():
     log = recorded(20_000, 7)
     fit = learned(20_000, 7, {"broken": 0.3})
-    search = Search(Estimates(fit.counts, fit.careful, fit.start), fit.asked, fit.blocks, 0.05)
+    search = Search(Estimates(fit.counts, fit.careful, fit.start), fit.asked, fit.blocks, Ledger(0.05))
     lowest = search.charged.tightest[1].dual_policy
     asked = fit.asked[0]
     assert search.end(asked, lowest) == pytest.approx(
@@ -390,7 +393,7 @@ def test_a_ceiling_that_comes_half_of_the_way_is_worth_having():
     assert not fit.limits_kept
     assert 0.15 < kept.high < 0.575
     assert "lowest bounds" in fit.reason
-    search = Search(Estimates(fit.counts, fit.careful, fit.start), fit.asked, fit.blocks, 0.05)
+    search = Search(Estimates(fit.counts, fit.careful, fit.start), fit.asked, fit.blocks, Ledger(0.05))
     ceilings = [
         search.end(fit.asked[0], dualq.TablePolicy(np.eye(2)[list(choice)]))
         for choice in itertools.product(range(2), repeat=3)
@@ -863,5 +866,5 @@ def test_thin_logs_do_not_stop_the_search():
 
 def test_the_bounds_of_a_promise_can_be_had_again(many):
     (kept,) = many.limits
-    again = cost_bounds(many.blocks, many.policy, "broken", ALPHA, many.start, confidence=0.975)
+    again = dualq.cost_bounds(many.blocks, many.policy, "broken", ALPHA, many.start, confidence=0.975)
     assert again == pytest.approx((kept.low, kept.high), abs=1e-9)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dualq.model.chains import solve_dense as solve_dense
     from dualq.model.chains import solve_ordered as solve_ordered
     from dualq.model.limits import ROUNDING as ROUNDING
+    from dualq.model.limits import SIGNS as SIGNS
     from dualq.model.limits import ActionCap as ActionCap
     from dualq.model.limits import AnyLimit as AnyLimit
     from dualq.model.limits import Limit as Limit

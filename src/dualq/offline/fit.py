@@ -40,13 +40,14 @@ from dualq.logs import Counts, Coverage, Finding
 from dualq.model import ActionCap, Limit, Near, Solution, TablePolicy, write_policy
 from dualq.offline.careful.model import Careful, Estimate, pair_errors
 from dualq.offline.careful.pooling import Rows
-from dualq.offline.limited.estimates import Asked, Estimates
+from dualq.offline.limited.asked import Asked
+from dualq.offline.limited.estimates import Estimates
 from dualq.offline.limited.search import Kept
 from dualq.offline.limited.trade_off import Frontier, frontier_of
 from dualq.offline.saved.opening import ARRAYS, FORMAT, NUMBERS, POLICY, Decider, open_saved, sha256_of
 from dualq.offline.saved.packing import Packer, unpacked
 from dualq.offline.trust import conditions, doubts, open_bins, verdict, withheld
-from dualq.proof import Certificate, Wanted
+from dualq.proof import Certificate, Ledger, Wanted
 from dualq.solvers import LimitedSolution
 
 Array = np.ndarray
@@ -55,7 +56,7 @@ SELDOM = 0.01  # of the decisions in a state: fewer that change are none
 NEVER = 1e-4  # of the time in the state where most is spent: less is practically never
 KEPT = (
     *(ActionCap, Asked, Careful, Certificate, Finding, Counts, Coverage, Estimate, Kept, Limit, LimitedSolution, Near),
-    *(Solution, Wanted),
+    *(Ledger, Solution, Wanted),
 )  # what a saved fit holds
 
 
@@ -77,6 +78,7 @@ class Fit:
     asked: tuple[Asked, ...] = field(default=(), repr=False)  # the limits as they were asked for
     limits_wanted: tuple[Wanted, ...] = field(default=(), repr=False)  # pairs whose rows a promise would need most
     blocks: tuple[Counts, ...] = field(default=(), repr=False)  # the log's, with costs, where there are limits
+    ledger: Ledger | None = field(default=None, repr=False)  # what 1 - confidence was spent on
     returns: Estimate | None = None  # the mean discounted return of the log's own episodes, where it has some
     returns_check: Finding | None = field(default=None, repr=False)  # whether the model agrees with it
 
@@ -192,7 +194,7 @@ class Fit:
 
     @cached_property
     def costs(self) -> dict[str, dict[str, Estimate]]:
-        """{cost: {"logged": ..., "recommended": ...}}: what a step costs on average, from the start (costs.py)."""
+        """{cost: {"logged": ..., "recommended": ...}}: what a step costs on average, from the start."""
         estimates, found = self._estimates, {}
         for name in self.counts.cost_sums:
             cost = Asked(Limit(name, estimates.means(name), "<=", 0.0), name)  # the bound is not looked at
@@ -326,7 +328,7 @@ class Fit:
         return float(self.time_share @ np.where(self.policy.undecided, 0.0, apart))
 
     def frontier(self, cost: str, points: int = 20) -> Frontier:
-        """The trade-off: the best value for every limit on a cost, with errors and what is proven (frontiers.py)."""
+        """The trade-off: the best value for every limit on a cost, with errors and what is proven."""
         blocks = self.blocks or (self.counts,)
         return frontier_of(self._estimates, self.asked, blocks, self._everywhere, self.confidence, cost, points)
 
@@ -343,6 +345,7 @@ class Fit:
             "logged": _estimated(self.logged),
             "confidence": self.confidence,
             "certificate": None if promise is None else _promised(promise),
+            "ledger": None if self.ledger is None else self.ledger.summary(),
             "verdict": self.verdict,
             "returns": None if self.returns is None else _estimated(self.returns),
             "promised": self.promised,

@@ -2,9 +2,9 @@
 
     counts        what the log says of a model that does not change with time
     coverage      what the log cannot tell
-    careful       the empirical model, pooled and penalised where the log is thin (algorithms/pessimism.py)
+    careful       the empirical model, pooled and penalised where the log is thin (careful/model.py)
     solution      its saddle point: Q, V, lambda, mu
-    limits        what the policy must keep: the program with limits, at a margin that lets it be promised (margins.py)
+    limits        what the policy must keep: the program with limits, at a margin that lets it be promised (limited/)
     certificate   what can be promised of the policy, and of any policy
 
 No propensities and no simulator are needed: whatever behaviour left the log, however it drifted, its rows are enough.
@@ -28,10 +28,11 @@ from dualq.offline.careful.model import Careful, careful_model
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.fit import Fit
 from dualq.offline.limited.estimates import Estimates
-from dualq.offline.limited.search import SHARE_OF_VALUE, asked_for, keep, program_gap
+from dualq.offline.limited.parsing import asked_for
+from dualq.offline.limited.search import SHARE_OF_VALUE, keep, program_gap
 from dualq.offline.trust import ASSUMPTIONS
 from dualq.online import SPDQ, inverse_sqrt, train
-from dualq.proof import certificate_of, check_confidence, paid_at_the_end
+from dualq.proof import Ledger, certified, check_confidence, check_method, merged_counts, paid_at_the_end, question_of
 from dualq.solvers import duality_gap, solve
 
 Array = np.ndarray
@@ -80,6 +81,8 @@ def learn(
     if solver not in SOLVERS:
         raise LogError(f"solver is {solver!r}; it must be one of {', '.join(SOLVERS)}")
     check_confidence(confidence)
+    if certificate is not None:
+        check_method(certificate)
     assumed = [assume] if isinstance(assume, str) else list(assume)
     for word in assumed:
         if word not in ASSUMPTIONS:
@@ -96,26 +99,29 @@ def learn(
 
     begin("Learning (the first run also compiles)")
     careful = _with_groups(log, careful_model(counts, discount, weights, pessimism), weights)
-    delta = 1.0 - confidence
+    ledger = Ledger(1.0 - confidence)
     estimates = Estimates(counts, careful, weights)
     asked = () if limits is None else asked_for(limits, estimates)
     blocks = [counts] if certificate is None and not asked else counts_in_blocks(log)
     more: dict[str, Any] = {"blocks": tuple(blocks)} if counts.cost_sums else {}  # a trade-off is proven from them
     if asked:
         begin("Looking for a policy whose limits can be promised")
-        share = SHARE_OF_VALUE if certificate is not None else 0.0
-        found = keep(estimates, asked, blocks, (1.0 - share) * delta, margin)
+        share = 1.0 - SHARE_OF_VALUE if certificate is not None else 1.0
+        found = keep(estimates, asked, blocks, ledger.take("limits", share), margin)
         solution, policy, reason = found.solution, _on_log(found.solution.dual_policy, counts), found.reason
         more = {"limits": found.limits, "asked": asked, "limits_wanted": found.wanted, "blocks": tuple(blocks)}
-        delta, gap = share * delta, program_gap(solution)
+        gap = program_gap(solution)
     else:
         solution, policy, reason = SOLVERS[solver](log, counts, careful, weights)
         gap = duality_gap(careful.mdp, solution)
     promise = None
     if certificate is not None:
         begin("Proving floor and ceiling")
+        account = ledger.take("value", SHARE_OF_VALUE if asked else 1.0)
         values = value_range or paid_at_the_end(counts)
-        promise = certificate_of(blocks, policy, discount, weights, 1.0 - delta, log.available, certificate, values)
+        merged = merged_counts(blocks)
+        ask = question_of(merged, policy, discount, weights, 1.0 - account.delta, log.available, values)
+        promise = dataclasses.replace(certified(blocks, merged, ask, certificate, account), ledger=ledger)
     returns, agrees, filled = _returns(log, counts, careful, coverage.level)
     return Fit(
         counts=counts,
@@ -126,6 +132,7 @@ def learn(
         start=weights,
         confidence=confidence,
         certificate=promise,
+        ledger=ledger,
         coverage=coverage,
         returns=returns,
         returns_check=agrees,

@@ -11,7 +11,7 @@ import numpy as np
 from dualq.base import ModelError
 from dualq.logs import Counts
 from dualq.model import MDP, TablePolicy
-from dualq.proof import Certificate, assumptions_of, check_confidence, merged_counts, proven, question_of
+from dualq.proof import Certificate, Ledger, check_confidence, merged_counts, proven, question_of
 
 Array = np.ndarray
 
@@ -47,6 +47,7 @@ class Watch:
         self.stop, self.mdp, self.start = stop, mdp, start
         self.due = FIRST_LOOK  # the rows after which the next look is due
         self.rows = self.looks = 0
+        self.ledger = Ledger(1.0 - stop.confidence)
         self.blocks: list[Counts] = []
         self.fresh = True  # whether the next rows begin a block
         self.certificate: Certificate | None = None
@@ -69,14 +70,11 @@ class Watch:
             return False
         self.looks += 1
         self.due, self.fresh = 2 * self.due, True
-        delta = (1.0 - self.stop.confidence) / (self.looks * (self.looks + 1))
+        account = self.ledger.take(f"look {self.looks}", 1.0 / (self.looks * (self.looks + 1)))
         merged, mdp = merged_counts(self.blocks), self.mdp
-        ask = question_of(merged, policy, mdp.discount, self.start, 1.0 - delta, mdp.available)
-        found = proven(self.blocks, merged, ask)
         # All looks together keep the confidence that was asked for, and no single one is chosen beforehand.
-        ask = ask._replace(confidence=self.stop.confidence)
-        self.certificate = dataclasses.replace(
-            found, confidence=ask.confidence, assumptions=assumptions_of(merged, ask)
-        )
+        ask = question_of(merged, policy, mdp.discount, self.start, self.stop.confidence, mdp.available)
+        found = proven(self.blocks, merged, ask, account)
+        self.certificate = dataclasses.replace(found, ledger=self.ledger)
         self.promises.append((self.rows, self.certificate.regret))
         return self.certificate.regret <= self.stop.most

@@ -1,8 +1,9 @@
 """What docs/certificate.md proves: bounds that hold with a stated confidence, from the counts of a finite log.
 
+ledger                        delta, handed out once
 evidence, noise, successors   the two events, and the counts they rest on
-floors                        the fixed point of what every pair is worth at least
-certificate                   floor of a policy, ceiling of all policies, and what they rest on
+confidence_sets, floors       all that the log does not exclude, and the least that every pair is worth in it
+proving, certificate, costs   floor of a policy, ceiling of all policies, bounds of costs, and what they rest on
 """
 
 from __future__ import annotations
@@ -12,35 +13,21 @@ from typing import TYPE_CHECKING
 from dualq.base.faces import face
 
 if TYPE_CHECKING:
-    from dualq.proof.certificate import FACTORS as FACTORS
-    from dualq.proof.certificate import FIRST_ROWS as FIRST_ROWS
     from dualq.proof.certificate import Certificate as Certificate
     from dualq.proof.certificate import Wanted as Wanted
-    from dualq.proof.certificate import assumptions_of as assumptions_of
-    from dualq.proof.certificate import certificate_of as certificate_of
-    from dualq.proof.certificate import check_confidence as check_confidence
-    from dualq.proof.certificate import cost_bounds as cost_bounds
-    from dualq.proof.certificate import proven as proven
-    from dualq.proof.certificate import question_of as question_of
-    from dualq.proof.evidence import evidence_of as evidence_of
+    from dualq.proof.costs import AverageBounds as AverageBounds
+    from dualq.proof.costs import cost_bounds as cost_bounds
+    from dualq.proof.costs import cost_column as cost_column
+    from dualq.proof.costs import known_cost as known_cost
     from dualq.proof.evidence import merged_counts as merged_counts
     from dualq.proof.evidence import paid_at_the_end as paid_at_the_end
     from dualq.proof.evidence import paying_counts as paying_counts
-    from dualq.proof.evidence import scaled_counts as scaled_counts
-    from dualq.proof.evidence import turned_counts as turned_counts
-    from dualq.proof.evidence import value_range_of as value_range_of
-    from dualq.proof.floors import ROUNDS as ROUNDS
-    from dualq.proof.floors import SHARES as SHARES
-    from dualq.proof.floors import Bound as Bound
-    from dualq.proof.floors import Model as Model
-    from dualq.proof.floors import floor_of as floor_of
-    from dualq.proof.floors import models_of as models_of
-    from dualq.proof.floors import plug_in_value as plug_in_value
-    from dualq.proof.floors import references_of as references_of
-    from dualq.proof.noise import noise_of as noise_of
-    from dualq.proof.successors import balls_of as balls_of
-    from dualq.proof.successors import largest_gap as largest_gap
-    from dualq.proof.successors import sup_over_ball as sup_over_ball
-    from dualq.proof.successors import undominated as undominated
+    from dualq.proof.ledger import Ledger as Ledger
+    from dualq.proof.proving import certificate_of as certificate_of
+    from dualq.proof.proving import certified as certified
+    from dualq.proof.proving import check_method as check_method
+    from dualq.proof.proving import proven as proven
+    from dualq.proof.questions import check_confidence as check_confidence
+    from dualq.proof.questions import question_of as question_of
 
 __getattr__, __dir__, __all__ = face(__name__, __file__)

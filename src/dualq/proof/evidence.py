@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -99,7 +99,7 @@ def scaled_counts(counts: Counts, factor: int) -> Counts:
     return dataclasses.replace(counts, **{name: getattr(counts, name) * factor for name in columns})
 
 
-def value_range_of(value_range: Any, counts: Counts, alpha: float) -> tuple[float, float]:
+def value_range_of(value_range: tuple[float, float] | None, counts: Counts, alpha: float) -> tuple[float, float]:
     """What values can be: given, and no wider than what the rewards allow; 0 among it where rows end."""
     low, high = (end / (1.0 - alpha) for end in counts.reward_range)
     if counts.ended.any():

@@ -15,44 +15,21 @@ value, with the best action (docs/certificate.md, floor and ceiling).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from dualq.logs import Counts
-from dualq.model import MDP, TablePolicy, good_order, solve_chain, solve_ordered
-from dualq.proof.evidence import Evidence, evidence_of
-from dualq.proof.noise import noise_of
-from dualq.proof.successors import balls_of, largest_gap, sup_over_ball, undominated
-from dualq.solvers import solve
+from dualq.model import good_order, solve_chain, solve_ordered
+from dualq.proof.confidence_sets import ConfidenceSet
+from dualq.proof.evidence import Evidence
+from dualq.proof.successors import largest_gap, sup_over_ball, undominated
 
 Array = np.ndarray
 
-SHARES = {"optimal": 0.8, "behaviour": 0.1, "transitions": 0.1}  # of delta: the two references, and event 2
-ENOUGH = 20  # rows per logged pair, on average, before a reference is tried
 DENSE = 300  # states up to which linear systems are solved as dense ones
 PRECISION = 1e-7  # of values, relative; what is missing is subtracted
 ROUNDS = 30  # of the iteration at most
-
-
-class Model(NamedTuple):
-    """Everything that holds with probability 1 - delta, for one reference."""
-
-    evidence: Evidence
-    alpha: float
-    n: Array  # (pairs,)
-    visits: Array  # (blocks, pairs)
-    p: Array  # (entries,) P^
-    r: Array  # (pairs,) r^
-    around: Array  # (entries,) the centre of the ball of successors ...
-    eps: Array  # (pairs,) ... and its radius beta / n
-    references: Array  # (blocks, S + 1) f_e
-    anchor: Array  # (entries,) f^ of the pair at the successor
-    centre: Array  # (pairs,) X^
-    noise: Array  # (2, pairs) B, for floors, and B', for ceilings
-    reward_part: Array  # (pairs,) of the noise
 
 
 class Bound(NamedTuple):
@@ -64,7 +41,7 @@ class Bound(NamedTuple):
     noise: Array  # (pairs,) B / n
 
 
-def floor_of(model: Model, V: Array, worst: float, allowed: Array, policy: Array | None, sign: float) -> Bound:
+def floor_of(model: ConfidenceSet, V: Array, worst: float, allowed: Array, policy: Array | None, sign: float) -> Bound:
     """The floor of sign * V^pi, of a policy, or with the worst of the allowed actions (policy None), from a guess V.
 
     For sign = -1 it is minus a ceiling: the guess and the range's end `worst` are those of -V already. A pair whose own
@@ -116,6 +93,18 @@ def floor_of(model: Model, V: Array, worst: float, allowed: Array, policy: Array
     raise AssertionError("unreachable")
 
 
+def pair_floors(model: ConfidenceSet, V: Array, worst: float) -> Array:
+    """(S, A) the floors of r + alpha P V for a V (S,) of logged pairs; the worst, where nothing is known."""
+    ev, logged = model.evidence, model.n > 0
+    V = np.append(V, 0.0)
+    weights, rest = np.empty(ev.columns.size), np.empty(logged.size)
+    share = model.visits / np.maximum(model.n, 1.0)
+    _, largest = largest_gap(share, V, model.references, undominated(V, model.references, ev.possible))
+    sup = sup_over_ball(ev.indptr, ev.columns, model.around, model.eps, model.anchor, V, logged, largest, weights, rest)
+    q = np.where(logged, model.centre - model.noise[0] / np.maximum(model.n, 1.0) - model.alpha * sup, worst)
+    return np.maximum(q, worst).reshape(ev.shape)
+
+
 def _choose(q: Array, policy: Array | None, allowed: Array) -> tuple[Array, Array]:
     """The value in each state, and the weights of the actions: the policy's, or the worst allowed action."""
     q = q.reshape(allowed.shape)
@@ -147,58 +136,7 @@ def solved_chain(chain: sp.csr_array, alpha: float, b: Array, transpose: bool = 
     return np.linalg.solve(matrix.T if transpose else matrix, b)
 
 
-# ---- the parts put together
-
-
-def models_of(blocks: Sequence[Counts], merged: Counts, alpha: float, delta: float) -> dict[str, Model]:
-    """One model per reference, all of them valid together with probability 1 - delta."""
-    ev = evidence_of(blocks, merged)
-    S, A = ev.shape
-    visits, n = ev.per_pair(ev.n), ev.n.sum(axis=0)
-    N = visits.sum(axis=0)
-    around, eps = balls_of(ev, SHARES["transitions"] * delta)
-    r = np.clip(ev.per_pair(ev.r.sum(axis=0)) / np.maximum(N, 1.0), *merged.reward_range)
-    models = {}
-    for name, references in references_of(blocks, ev, alpha).items():
-        level = np.log(2.0 * S * A / (SHARES[name] * delta))
-        noise, part = noise_of(ev, references, alpha, merged.reward_range, level, merged.total)
-        share = visits / np.maximum(N, 1.0)
-        anchor = (share[:, ev.pair] * references[:, ev.columns]).sum(axis=0)
-        centre = r + alpha * ev.per_pair((ev.n * references[:, ev.columns]).sum(axis=0)) / np.maximum(N, 1.0)
-        p = n / np.maximum(N, 1.0)[ev.pair]
-        models[name] = Model(ev, alpha, N, visits, p, r, around, eps, references, anchor, centre, noise, part)
-    return models
-
-
-def references_of(blocks: Sequence[Counts], ev: Evidence, alpha: float) -> dict[str, Array]:
-    """f_e of every block, from the blocks before it: the plug-in value of the best policy, and of the behaviour."""
-    S = ev.shape[0]
-    best, behaviour = np.zeros((len(blocks), S + 1)), np.zeros((len(blocks), S + 1))
-    past = None
-    for e, counts in enumerate(blocks[:-1], 1):
-        past = counts if past is None else past.merge(counts)
-        if past.total < ENOUGH * (past.visits > 0).sum():
-            continue  # plug-in values of so few rows are wild, and a wild reference costs more than none
-        mdp = plug_in(past, alpha)
-        best[e, :S] = past.support.to_log(solve(mdp).V)
-        behaviour[e, :S] = past.support.to_log(TablePolicy(logged_policy(past, mdp)).value(mdp))
-    return {"optimal": best, "behaviour": behaviour}
-
-
-def plug_in(counts: Counts, alpha: float) -> MDP:
-    """The empirical model; where nothing is known, the average reward."""
-    return counts.mdp(alpha, never_left_reward=float(counts.reward_sum.sum() / max(counts.total, 1)))
-
-
-def logged_policy(counts: Counts, mdp: MDP) -> Array:
-    """n(s, a) / n(s), uniform where a state was never left, in the states of the empirical model."""
-    n = np.ones((mdp.num_states, mdp.num_actions))
-    seen = np.flatnonzero(counts.visits.any(axis=1))
-    n[seen] = counts.visits[seen]
-    return n / n.sum(axis=1, keepdims=True)
-
-
-def plug_in_value(model: Model, policy: Array, unknown: float) -> Array:
+def plug_in_value(model: ConfidenceSet, policy: Array, unknown: float) -> Array:
     """f (S + 1,): the value of a policy on the frequencies, where pairs never logged are worth `unknown`."""
     lost = model.n == 0
     nowhere = np.zeros(model.n.size, np.int64)

@@ -11,6 +11,7 @@ from scipy.special import gammaln, logsumexp
 
 from dualq.base import kernel
 from dualq.proof.evidence import Evidence
+from dualq.proof.ledger import Ledger
 
 Array = np.ndarray
 
@@ -35,14 +36,13 @@ def divergence(evidence: Evidence, past: Array, n: Array, level: float) -> Array
     return np.where(total > 0, (level + best - code) / np.maximum(total, 1.0), np.inf)
 
 
-def balls_of(ev: Evidence, delta: float) -> tuple[Array, Array]:
+def balls_of(ev: Evidence, ledger: Ledger) -> tuple[Array, Array]:
     """Centre (entries,) and radius (pairs,) of a ball of successors: of all rows, or of the last block if smaller."""
-    begins = sorted({0, len(ev.n) - 1})
-    level = np.log(ev.shape[0] * ev.shape[1] * len(begins) / delta)
+    names = {0: "all rows"} if len(ev.n) == 1 else {0: "all rows", len(ev.n) - 1: "the last block"}
     around, eps = np.zeros(ev.columns.size), np.full(ev.indptr.size - 1, np.inf)
-    for begin in begins:
+    for begin, account in zip(names, ledger.alike(*names.values()), strict=True):
         past, n = ev.n[:begin].sum(axis=0), ev.n[begin:].sum(axis=0)
-        radius = divergence(ev, past, n, level)
+        radius = divergence(ev, past, n, account.level(pairs=eps.size))
         smaller = radius < eps
         eps = np.where(smaller, radius, eps)
         around = np.where(smaller[ev.pair], n / np.maximum(ev.per_pair(n), 1.0)[ev.pair], around)

@@ -20,7 +20,7 @@ All rows  This is so with half of the rows. With all of them, unpooled claims wo
           keep the same part with any number of rows, as they are smaller where rows are fewer. What is true lies
           somewhere between the two, everywhere alike. Mean and deviation of that, and then
               expected = logged + kept (claimed - logged)
-          Costs of a policy that was chosen for what it earns are lucky too, and dealt with alike (costs.py).
+          Costs of a policy that was chosen for what it earns are lucky too, and dealt with alike (limited/).
 Error     of a value in a model, with the values V of that policy there and its occupancy: the squares of three parts
           are added. The model is the log's own, pairs apart, for what was logged, and the pooled one for the policy
           that was chosen: a pair that was seen once always leads to the same state, and a policy that leans on other

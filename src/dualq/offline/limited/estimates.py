@@ -1,4 +1,4 @@
-"""What a policy costs, from a log: an estimate with its standard error, and bounds that are proven.
+"""What a policy costs, from a log: an estimate with its standard error. What is proven of it: proof/costs.py.
 
 A cost c(s, a) is averaged over d, the discounted occupancy from the start as probabilities: what a step costs. It is a
 column of the log, known by its rows alone, or an array that is known exactly (a share of time, of an action).
@@ -29,29 +29,14 @@ Moved     The program has the careful model's P~ all the same, to choose a polic
               c~ = c^ + alpha (P^ - P~) W
           gives pi in the careful model what it costs in the plug-in model, exactly, and others that differ from it in
           few places nearly so.
-Proven    by the certificate (docs/certificate.md) with the reward rho = -z c, z = 1 for "at most", -1 for "at least":
-          the floor of rho's value is what the limit must reckon with. Of a cost that is known, only the successors are
-          random: the noise of event 1 is that of alpha f(s'), and none where there is no reference f. The events of the
-          certificate are about the rows of pairs, and no policy enters them: so on them the bounds of every policy
-          hold at once, also of one that was chosen for its bounds.
-Safest    The floor is the fixed point of V = max(pair floors, the worst) over the policy's actions, each pair's floor
-          increasing in V: so the policy whose floor is highest is found by policy iteration, in every state at once.
-Charged   Let V be the safest policy's floor and q(s, a) the pairs' floors at V. In the careful model with the reward
-              rho' = q - alpha P~ V
-          V is optimal, and the safest policy too: rho' is rho less what each pair's doubt takes off the floor. A
-          program that limits -z rho' in the place of c keeps away from pairs of which little can be promised, and the
-          tightest such limit that can be met has the safest policy.
 
     docs      here
-    rho       reward of the counts that a Proven is made of
     d         average occupancy, (1 - alpha) lambda
 """
 
 from __future__ import annotations
 
 import dataclasses
-from bisect import bisect_left
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -59,7 +44,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dualq.logs import Counts
-from dualq.model import MDP, AnyLimit, Limit, TablePolicy
+from dualq.model import MDP, Limit, TablePolicy
 from dualq.offline.careful.model import Careful, Estimate, careful_model
 from dualq.offline.careful.pooling import ROUNDING, Rows
 from dualq.offline.careful.selection_bias import (
@@ -71,62 +56,13 @@ from dualq.offline.careful.selection_bias import (
     sampled,
     sigma2_of,
 )
-from dualq.proof import (
-    FACTORS,
-    FIRST_ROWS,
-    ROUNDS,
-    SHARES,
-    Bound,
-    Model,
-    Wanted,
-    balls_of,
-    evidence_of,
-    floor_of,
-    largest_gap,
-    merged_counts,
-    models_of,
-    noise_of,
-    paying_counts,
-    plug_in_value,
-    references_of,
-    scaled_counts,
-    sup_over_ball,
-    turned_counts,
-    undominated,
-    value_range_of,
-)
+from dualq.offline.limited.asked import Asked
+from dualq.proof import paying_counts
 from dualq.solvers import solve
 
 Array = np.ndarray
 
 ONCE_OR_TWICE = 2.0  # 1.96 errors are then 2.8 events; where so many are expected none is seen in 6 % of logs
-
-
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """A limit on what is learned from a log; its cost is an array over the careful model's pairs."""
-
-    limit: AnyLimit
-    column: str | None = None  # of the log, where the cost is known by its rows alone
-    scale: float = 1.0  # 1 / (1 - alpha) for a discounted total: bounds are this many times those of the average
-
-    @property
-    def name(self) -> str:
-        """The limit's."""
-        return self.limit.name
-
-    @property
-    def bounded(self) -> bool:
-        """Whether it depends on how often states are visited, by a sum over pairs: then bounds can be proven."""
-        return isinstance(self.limit, Limit)
-
-    @property
-    def span(self) -> float:
-        """How far the costs of the pairs are apart; 1 where they are all equal, or the limit is on no cost."""
-        return (float(np.ptp(self.limit.cost)) or 1.0) if isinstance(self.limit, Limit) else 1.0
-
-
-# ---- estimates
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,164 +261,3 @@ def _found(one: Estimates, other: Estimates, asked: Asked, policy: TablePolicy) 
     contrast = chosen - chosen.sum(axis=1, keepdims=True) * usual  # sums to nothing in every state
     noise = np.where(both, variance / np.maximum(other.counts.visits, 1), 0.0)
     return Found(float((contrast * found).sum()), float((contrast * mean).sum()), contrast, noise)
-
-
-# ---- what is proven
-
-
-class Proven:
-    """Bounds of the average of one reward rho per step, of any number of policies, all valid at once."""
-
-    def __init__(
-        self, blocks: Sequence[Counts], discount: float, start: Array, delta: float, known: Array | None = None
-    ):
-        self.blocks, self.alpha, self.start, self.delta, self.known = list(blocks), float(discount), start, delta, known
-        self.merged = merged_counts(self.blocks)
-        self.low, self.high = value_range_of(None, self.merged, self.alpha)
-        if known is None:
-            self.models = models_of(self.blocks, self.merged, self.alpha, delta)
-        else:
-            self.models = _known_models(self.blocks, self.merged, self.alpha, delta, known)
-        self.everything = np.ones(self.merged.shape, bool)
-        self.supported = self.merged.visits > 0
-
-    def of(self, policy: Array) -> tuple[float, float]:
-        """(low, high) of a policy (S, A)."""
-        floor = max(float(self.start @ bound.value) for bound in self._bounds(policy, 1.0))
-        ceiling = min(-float(self.start @ bound.value) for bound in self._bounds(policy, -1.0))
-        return (1.0 - self.alpha) * floor, (1.0 - self.alpha) * ceiling
-
-    def floor(self, policy: Array) -> float:
-        """The low end alone."""
-        return (1.0 - self.alpha) * max(float(self.start @ bound.value) for bound in self._bounds(policy, 1.0))
-
-    def _bounds(self, policy: Array, sign: float) -> list[Bound]:
-        f = sign * plug_in_value(self.models["behaviour"], policy, 0.5 * (self.low + self.high))
-        worst = self.low if sign > 0.0 else -self.high
-        return [floor_of(model, f, worst, self.everything, policy, sign) for model in self.models.values()]
-
-    @cached_property
-    def safest(self) -> tuple[Array, Array, Array]:
-        """(policy (S, A), V (S,), q (S, A)): the highest floor that a policy has, and the pairs' floors at V."""
-        found = [self._best(model) for model in self.models.values()]
-        return max(found, key=lambda one: float(self.start @ one[1]))
-
-    def _best(self, model: Model) -> tuple[Array, Array, Array]:
-        """Policy iteration: each round takes the actions whose pairs have the highest floors at the last V."""
-        some = np.asarray(self.supported.any(axis=1))
-        policy = np.where(some[:, None], self.supported, 1.0)
-        policy /= policy.sum(axis=1, keepdims=True)
-        V, q = np.zeros(0), np.zeros(0)
-        for _ in range(ROUNDS):
-            f = plug_in_value(model, policy, 0.5 * (self.low + self.high))
-            V = floor_of(model, f, self.low, self.everything, policy, 1.0).value
-            q = self.pairs(model, V)
-            now = (policy * np.where(policy > 0.0, q, 0.0)).sum(axis=1)
-            better = some & (q.max(axis=1) > now + 1e-9 * (self.high - self.low))
-            if not better.any():
-                break
-            policy = np.where(better[:, None], np.eye(q.shape[1])[q.argmax(axis=1)], policy)
-        return policy, V, q
-
-    def pairs(self, model: Model, V: Array) -> Array:
-        """(S, A) the floors of rho + alpha P V: of logged pairs; the worst, where nothing is known."""
-        ev, wanted = model.evidence, self.supported.ravel()
-        V = np.append(V, 0.0)
-        weights, rest = np.empty(ev.columns.size), np.empty(wanted.size)
-        share = model.visits / np.maximum(model.n, 1.0)
-        _, largest = largest_gap(share, V, model.references, undominated(V, model.references, ev.possible))
-        sup = sup_over_ball(
-            ev.indptr, ev.columns, model.around, model.eps, model.anchor, V, wanted, largest, weights, rest
-        )
-        q = np.where(wanted, model.centre - model.noise[0] / np.maximum(model.n, 1.0) - model.alpha * sup, self.low)
-        return np.maximum(q, self.low).reshape(self.supported.shape)
-
-    def charged(self, mdp: MDP) -> Array:
-        """rho' (S, A) over the pairs of the careful model: what the safest policy's floor reckons each pair with."""
-        _, V, q = self.safest
-        support = self.merged.support
-        V_all = support.to_model(V)
-        # states never left stay where they are
-        q_all = support.to_model(np.where(self.supported, q, V[:, None]))
-        rho = q_all - self.alpha * (mdp.transitions @ V_all).reshape(mdp.rewards.shape)
-        return np.where(mdp.available, rho, 0.0)
-
-    def wanted(self, policy: Array, occupancy: Array, most: int) -> tuple[Wanted, ...]:
-        """The pairs that a policy's floor suffers from most: what their doubt takes off the average."""
-        floors = [bound.value for bound in self._bounds(policy, 1.0)]
-        V, model = max(zip(floors, self.models.values(), strict=True), key=lambda pair: float(self.start @ pair[0]))
-        ev, V_all = model.evidence, np.append(V, 0.0)
-        expected = model.r + model.alpha * ev.per_pair(model.p * V_all[ev.columns])
-        short = expected.reshape(policy.shape) - self.pairs(model, V)
-        takes = (1.0 - self.alpha) * np.where(self.supported, occupancy * short, 0.0).ravel()
-        A, n = policy.shape[1], self.merged.visits.ravel()
-        order = [int(i) for i in np.argsort(-takes, kind="stable")[:most] if takes[i] > 0.0]
-        states, actions = self.merged.states, self.merged.actions
-        return tuple(
-            Wanted(states[i // A], actions[i % A], int(n[i]), int(max(3 * n[i], FIRST_ROWS)), 0.5 * float(takes[i]))
-            for i in order
-        )
-
-    def rows_needed(self, least: float) -> int | None:
-        """About how many rows like these would let some policy's floor reach `least`; None where 4^8 times do not."""
-
-        def enough(factor: int) -> bool:
-            scaled = [scaled_counts(block, factor) for block in self.blocks]
-            more = Proven(scaled, self.alpha, self.start, self.delta, self.known)
-            return (1.0 - self.alpha) * float(self.start @ more.safest[1]) >= least
-
-        first = bisect_left(FACTORS, True, key=enough)
-        return FACTORS[first] * self.merged.total if first < len(FACTORS) else None
-
-
-def _known_models(blocks: Sequence[Counts], merged: Counts, alpha: float, delta: float, rho: Array) -> dict[str, Model]:
-    """As the certificate's, for a reward that is known: only the successors are noise."""
-    ev = evidence_of(blocks, merged)
-    quiet = ev._replace(r=np.zeros_like(ev.r), scatter=np.zeros_like(ev.scatter))
-    visits, n = ev.per_pair(ev.n), ev.n.sum(axis=0)
-    N = visits.sum(axis=0)
-    around, eps = balls_of(ev, SHARES["transitions"] * delta)
-    half = 0.5 * float(np.ptp(rho)) or 1.0
-    models = {}
-    for name, references in references_of(blocks, ev, alpha).items():
-        level = np.log(2.0 * rho.size / (SHARES[name] * delta))
-        noise = np.zeros((2, N.size))
-        if references.any():
-            noise, _ = noise_of(quiet, references, alpha, (-half, half), level, merged.total)
-        share = visits / np.maximum(N, 1.0)
-        anchor = (share[:, ev.pair] * references[:, ev.columns]).sum(axis=0)
-        future = alpha * ev.per_pair((ev.n * references[:, ev.columns]).sum(axis=0)) / np.maximum(N, 1.0)
-        p, r = n / np.maximum(N, 1.0)[ev.pair], rho.ravel()
-        none = np.zeros(N.size)
-        models[name] = Model(ev, alpha, N, visits, p, r, around, eps, references, anchor, r + future, noise, none)
-    return models
-
-
-def proven_of(asked: Asked, blocks: Sequence[Counts], discount: float, start: Array, delta: float) -> Proven:
-    """The bounds of a limit's cost, as those of rho = -z c."""
-    limit = asked.limit
-    assert isinstance(limit, Limit)
-    if asked.column is not None:
-        return Proven(
-            [turned_counts(paying_counts(block, asked.column), -limit.sign) for block in blocks], discount, start, delta
-        )
-    rho = -limit.sign * blocks[0].support.to_log(limit.cost) / asked.scale
-    paying = [_known(block, rho) for block in blocks]
-    return Proven(paying, discount, start, delta, rho)
-
-
-def cost_interval(asked: Asked, low: float, high: float) -> tuple[float, float]:
-    """Bounds of the cost, in the limit's units, from those of rho."""
-    ends = (-asked.limit.sign * asked.scale * low, -asked.limit.sign * asked.scale * high)
-    return min(ends), max(ends)
-
-
-def _known(counts: Counts, rho: Array) -> Counts:
-    r = rho[counts.s, counts.a]
-    return dataclasses.replace(
-        counts,
-        reward_sum=counts.n * r,
-        reward_square_sum=counts.n * r * r,
-        reward_range=(float(rho.min()), float(rho.max())),
-        range_known=True,
-    )

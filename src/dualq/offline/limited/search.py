@@ -1,16 +1,15 @@
 """Limits on a policy that is learned from a log: what must be kept clear of each, so that the true process keeps it.
 
-Problem   the best policy in the careful model (algorithms/pessimism.py) whose costs are under their limits b in the
-          true process, of which only the log is known
-Family    for a shift u, in units of how far a limit's costs are apart, the program with limits (saddle/constrained.py)
-              max d'R~   s.t.   z c_i'd <= z b_i + u span_i
-          u < 0 tightens all limits alike. Two families: `plain`, with the estimated costs c~, and `charged`, with costs
-          that hold each pair's doubt (costs.py), whose tightest member has the lowest ceiling that any policy has.
+Problem   the best policy in the careful model (careful/model.py) whose costs are under their limits b in the true
+          process, of which only the log is known
+Family    programs with all bounds shifted alike by u (programs.py). Two of them: `plain`, with the estimated costs c~,
+          and `charged`, with costs that hold each pair's doubt (proof/costs.py), whose tightest member has the lowest
+          ceiling that any policy has.
 Certified the largest u, by bisection, for which the ceilings of the program's own policy, by the certificate, are under
           b; of the two families the better policy. The search looks at the same log as the ceilings: that is allowed,
           as they hold for all policies at once (docs/limits.md proves it).
 Shares    delta = 1 - confidence: half for the value's certificate, half for the limits, each limit alike; all of it
-          for the limits where no certificate is asked for.
+          for the limits where no certificate is asked for. The ledger hands it out (proof/ledger.py).
 Not kept  If no member of a family has its ceilings under the limits, the limits are not promised. Then
           * the lowest ceiling is recommended, if it is at least half of the way from the worst that the range of the
             cost allows to the limit; else it is next to no promise at all, and costs dear, and
@@ -26,44 +25,28 @@ is one between occupancies on the careful model; it is kept there, and nothing i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
-from dualq.base import DualqError, LogError, nearest
+from dualq.base import LogError
 from dualq.logs import Counts
-from dualq.model import (
-    MDP,
-    ROUNDING,
-    ActionCap,
-    AnyLimit,
-    Limit,
-    Near,
-    TablePolicy,
-    Words,
-    as_limits,
-    frequencies,
-    near,
-    parse,
-)
-from dualq.offline.limited.estimates import Asked, Estimates, Proven, cost_interval, proven_of
-from dualq.proof import Wanted
-from dualq.solvers import LimitedSolution, least_shift, solve
+from dualq.model import ROUNDING, ActionCap, Limit, TablePolicy
+from dualq.offline.limited.asked import Asked
+from dualq.offline.limited.estimates import Estimates
+from dualq.offline.limited.programs import Family, moved_family, pair_frequencies
+from dualq.proof import AverageBounds, Ledger, Wanted
+from dualq.solvers import LimitedSolution, solve
 
 Array = np.ndarray
 
-STEPS = 12  # of a bisection
-DUST = 1e-7  # of a span: room that a program is given at the tightest bound that it can meet
 HALF = 0.5  # of the way from the worst possible to the limit: a ceiling that comes less far says too little to act on
 SHARE_OF_VALUE = 0.5  # of delta, for the certificate of the value
 MARGINS = ("certified", "none")
-TOTAL, DISTANCE = "total ", "distance"  # "total stockout": the discounted total; "distance": from the logged policy
-
-Upper = Callable[[TablePolicy], dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -97,228 +80,6 @@ class Limited(NamedTuple):
     wanted: tuple[Wanted, ...]  # pairs where more rows would lower the ceilings; none where all is promised
 
 
-# ---- what is asked for
-
-
-def asked_for(limits: Any, estimates: Estimates) -> tuple[Asked, ...]:
-    """Limits as a user gives them, for this log.
-
-    A name is a cost of the log, "total " and a cost for its discounted total, or "distance" for the total variation
-    from the logged behaviour.
-    """
-    counts, careful = estimates.counts, estimates.careful
-    scales = {**dict.fromkeys(counts.cost_sums, 1.0)}
-    scales |= {TOTAL + column: 1.0 / (1.0 - careful.mdp.discount) for column in counts.cost_sums}
-    columns = {name: name.removeprefix(TOTAL) if name not in counts.cost_sums else name for name in scales}
-    given = _read(limits, careful.behaviour, tuple(scales))
-    costs = {name: scales[name] * estimates.means(columns[name]) for name in _names(given) & scales.keys()}
-    found = as_limits(given, costs)
-    words = {word.name for word in given if isinstance(word, Words)}
-    asked = []
-    for name, limit in found.items():
-        if name in words and name in scales:
-            _check_varies(columns[name], counts)
-            asked.append(Asked(limit, columns[name], scales[name]))
-        else:
-            asked.append(Asked(_fitted(limit, careful.mdp, counts.over)))
-        asked[-1].limit.check_fits(careful.mdp)
-    return tuple(asked)
-
-
-def _read(limits: Any, behaviour: TablePolicy, costs: tuple[str, ...]) -> list[Any]:
-    """One list of limits and words, where words name a cost of the log."""
-    if isinstance(limits, Mapping):
-        limits = [
-            value if isinstance(value, Limit | ActionCap | Near)
-            else parse(f"{name}{value}") if isinstance(value, str) else parse(f"{name}<={value}")
-            for name, value in limits.items()
-        ]  # fmt: skip
-    elif isinstance(limits, str | Limit | ActionCap | Near):
-        limits = [limits]
-    read = []
-    for limit in limits:
-        words = parse(limit) if isinstance(limit, str) else limit
-        if isinstance(words, Words) and words.name not in costs:
-            if words.name == DISTANCE and words.sense == "<=":
-                words = near(behaviour, words.bound, DISTANCE)
-            else:
-                raise LogError(_unknown(words.name, costs))
-        read.append(words)
-    return read
-
-
-def _unknown(name: str, costs: tuple[str, ...]) -> str:
-    if not costs:
-        return f"a limit on {name!r}, but the log has no costs; name its columns: costs=[{name!r}], or --cost {name}"
-    close = nearest(name, costs)
-    there = (
-        f"did you mean {close!r}?"
-        if close is not None
-        else f"its costs: {', '.join(c for c in costs if TOTAL not in c)}"
-    )
-    return f"the log has no cost {name!r}; {there}"
-
-
-def _names(given: list[Any]) -> set[str]:
-    return {words.name for words in given if isinstance(words, Words)}
-
-
-def _fitted(limit: AnyLimit, mdp: MDP, over: Array) -> AnyLimit:
-    """A limit on the log's states, on the model's, which may have "(end)" as one more; after the end nothing is paid.
-
-    A cost per transition was averaged over the log's own frequencies and is known no better than these: refused.
-    """
-    short = (mdp.num_states - 1, mdp.num_actions)
-    if isinstance(limit, ActionCap):
-        pairs = np.vstack([limit.pairs, np.zeros((1, short[1]), bool)]) if limit.pairs.shape == short else limit.pairs
-        limit = ActionCap(limit.name, pairs, limit.bound)
-        limit.check_fits(mdp)
-        return ActionCap(limit.name, pairs & ~over[:, None], limit.bound)
-    if not isinstance(limit, Limit):
-        return limit
-    if limit.averaged:
-        raise LogError(
-            f"the limit {limit.name!r} has a cost per transition; give the log that cost as a column, costs=[...]"
-        )
-    cost = np.vstack([limit.cost, np.zeros((1, short[1]))]) if limit.cost.shape == short else limit.cost
-    limit = Limit(limit.name, cost, limit.sense, limit.bound)
-    limit.check_fits(mdp)
-    cost = np.where(over[:, None], 0.0, limit.on(mdp))
-    if cost.any() < limit.on(mdp).any():
-        raise LogError(f"the limit {limit.name!r} is on ends of episodes alone, and after the end nothing is counted")
-    return Limit(limit.name, cost, limit.sense, limit.bound)
-
-
-def _check_varies(column: str, counts: Counts) -> None:
-    """A LogError where a cost is the same in every row and nobody said what else it can be."""
-    low, high = counts.cost_ranges[column]
-    if low == high and column not in counts.cost_ranges_known:
-        raise LogError(
-            f"the cost {column!r} is {low:g} in every row, which tells nothing of a limit on it; say what it can be: "
-            f"cost_ranges={{{column!r}: (low, high)}}"
-        )
-
-
-# ---- families of programs
-
-
-class Family:
-    """The program with all bounds shifted alike; costs may be others than those that are bounded in the end."""
-
-    def __init__(
-        self,
-        mdp: MDP,
-        nu: Array,
-        limits: Mapping[str, AnyLimit],
-        distribution: Array,
-        moving: Sequence[str] | None = None,
-    ):
-        """moving: the limits that are shifted; all on averages, if not given."""
-        self.mdp, self.nu, self.limits, self.distribution = mdp, nu, dict(limits), distribution
-        averages = {name: limit for name, limit in limits.items() if isinstance(limit, Limit)}
-        self.averages = {name: averages[name] for name in (averages if moving is None else moving)}
-
-    def bound(self, limit: Limit, u: float) -> float:
-        """The bound, shifted by u spans."""
-        return limit.bound + limit.sign * u * limit.span(self.mdp)
-
-    def at(self, u: float) -> LimitedSolution | None:
-        """The best policy with the bounds shifted by u spans; None where no policy can keep them."""
-        moved = {name: limit.loosened(self.bound(limit, u)) for name, limit in self.averages.items()}
-        shifted = self.limits | moved
-        try:
-            solution = solve(self.mdp, self.nu, limits=shifted, distribution=self.distribution)
-        except DualqError:  # it has no policy, or lies on the edge of having none: a search goes elsewhere
-            return None
-        assert isinstance(solution, LimitedSolution)
-        return solution
-
-    @cached_property
-    def tightest(self) -> tuple[float, LimitedSolution]:
-        """The smallest u that can be kept, and its policy."""
-        if len(self.limits) == 1:
-            (limit,) = self.averages.values()
-            low = self._excess(limit, self._least(limit))
-        else:
-            low = least_shift(self.mdp, self.limits, self.averages, self.nu)
-        for dust in (DUST, 10.0 * DUST, 1000.0 * DUST):
-            solution = self.at(low + dust)
-            if solution is not None:
-                return low + dust, solution
-        raise DualqError(
-            "the program at the tightest limits that can be kept was not solved; loosen the limits a little"
-        )
-
-    @cached_property
-    def exists(self) -> bool:
-        """Whether the tightest program has an answer: with costs that are equal but for rounding it may have none."""
-        try:
-            return self.tightest is not None
-        except DualqError:
-            return False
-
-    def _least(self, limit: Limit) -> float:
-        """The best that a limit can reach alone."""
-        mdp = self.mdp
-        alone = MDP(mdp.transitions, -limit.sign * limit.on(mdp), mdp.discount, available=mdp.available)
-        return -limit.sign * (1.0 - mdp.discount) * float(self.nu @ solve(alone).V)
-
-    def _excess(self, limit: Limit, value: float) -> float:
-        """How far a value is beyond the bound, in spans."""
-        return limit.sign * (value - limit.bound) / limit.span(self.mdp)
-
-    def loosest(self, free: TablePolicy) -> float:
-        """A shift at which no limit stands in the way of a policy."""
-        d = (1.0 - self.mdp.discount) * free.occupancy(self.mdp, self.nu)
-        return max(self._excess(limit, limit.value(self.mdp, d, self.nu)) for limit in self.averages.values())
-
-    def largest(self, free: TablePolicy, kept: Callable[[TablePolicy], bool]) -> LimitedSolution | None:
-        """The program of the largest shift whose policy is found to keep the limits; None where the tightest is not."""
-        low, best = self.tightest
-        if not kept(best.dual_policy):
-            return None
-        high = max(self.loosest(free) + DUST, 0.0, low)  # with dust, as the price is anything at the very edge
-        for u in (high, 0.0):
-            solution = self.at(u)
-            if solution is not None and kept(solution.dual_policy):
-                low, best = u, solution
-                break
-        if low == high:
-            return best
-        for _ in range(STEPS):
-            middle = 0.5 * (low + high)
-            solution = self.at(middle)
-            if solution is not None and kept(solution.dual_policy):
-                low, best = middle, solution
-            else:
-                high = middle
-        return best
-
-
-def moved_family(
-    estimates: Estimates,
-    asked: Sequence[Asked],
-    policy: TablePolicy,
-    distribution: Array,
-    moving: Sequence[str] | None = None,
-) -> Family:
-    """The family whose costs are as estimated, exactly so for a policy."""
-    limits = {one.name: one.limit for one in asked}
-    for name, limit in limits.items():
-        if isinstance(limit, Limit):
-            limits[name] = estimates.moved(limit, policy)
-    return Family(estimates.careful.mdp, estimates.nu, limits, distribution, moving)
-
-
-def pair_frequencies(estimates: Estimates) -> Array:
-    """M (S, A): how often the log has each pair of the model."""
-    counts = estimates.counts
-    return frequencies(counts.support.to_model(counts.visits), counts.total)
-
-
-# ---- the search
-
-
 class Search:
     """All that is known of the limits of one log: estimates, proven bounds, and the families."""
 
@@ -327,20 +88,21 @@ class Search:
         estimates: Estimates,
         asked: Sequence[Asked],
         blocks: Sequence[Counts],
-        delta: float,
+        ledger: Ledger,
     ):
         self.estimates, self.asked, self.blocks = estimates, tuple(asked), list(blocks)
         self.mdp, self.nu = estimates.careful.mdp, estimates.nu
         self.bounded = [one for one in asked if one.bounded]
-        self.delta = delta / max(1, len(self.bounded))
+        names = [one.name for one in self.bounded]
+        self.accounts = dict(zip(names, ledger.alike(*names), strict=True))
         self.distribution = pair_frequencies(estimates)
         self.support = estimates.counts.support
 
     @cached_property
-    def proven(self) -> dict[str, Proven]:
+    def proven(self) -> dict[str, AverageBounds]:
         """The bounds of every limit that can be bounded."""
         discount, start = self.mdp.discount, self.estimates.start
-        return {one.name: proven_of(one, self.blocks, discount, start, self.delta) for one in self.bounded}
+        return {one.name: one.bounds(self.blocks, discount, start, self.accounts[one.name]) for one in self.bounded}
 
     @cached_property
     def plain(self) -> Family:
@@ -358,7 +120,7 @@ class Search:
         limits = {one.name: one.limit for one in self.asked}
         for one in self.bounded:
             limit = limits[one.name]
-            cost = -limit.sign * one.scale * self.proven[one.name].charged(self.mdp)
+            cost = one.scale * self.proven[one.name].charged(self.mdp)
             paid = cost[self.mdp.available]
             if np.ptp(paid) <= ROUNDING * np.abs(paid).max():  # nothing can be told of any pair: all are alike
                 cost = np.full(cost.shape, paid[0])
@@ -369,7 +131,8 @@ class Search:
 
     def interval(self, one: Asked, policy: TablePolicy) -> tuple[float, float]:
         """Floor and ceiling of a limit's cost, proven."""
-        return cost_interval(one, *self.proven[one.name].of(self.support.to_log(policy.matrix)))
+        low, high = self.proven[one.name].of(self.support.to_log(policy.matrix))
+        return one.scale * low, one.scale * high
 
     def promised(self, policy: TablePolicy) -> bool:
         """Whether the proven end of every cost is within its limit."""
@@ -379,16 +142,13 @@ class Search:
 
     def end(self, one: Asked, policy: TablePolicy) -> float:
         """The proven end that the limit reckons with: the ceiling for <=, the floor for >=."""
-        return -one.limit.sign * one.scale * self.proven[one.name].floor(self.support.to_log(policy.matrix))
+        return one.scale * self.proven[one.name].end(self.support.to_log(policy.matrix))
 
     def estimated(self, policy: TablePolicy) -> bool:
-        """Whether every estimate is within its limit by its quantile of standard errors."""
-        return self.within(policy, float(ndtri(1.0 - self.delta)))
-
-    def within(self, policy: TablePolicy, errors: float) -> bool:
-        """Whether every estimate is within its limit by so many standard errors."""
+        """Whether every estimate is within its limit by the quantile of standard errors that its share of delta has."""
         for one in self.bounded:
             found, limit = self.estimates.of(one, policy), one.limit
+            errors = float(ndtri(1.0 - self.accounts[one.name].delta))
             if limit.sign * (found.value - limit.bound) + errors * found.error_or_nan > 1e-9 * one.span:
                 return False
         return True
@@ -403,8 +163,7 @@ class Search:
     def says_something(self, policy: TablePolicy) -> bool:
         """Whether every proven end comes at least half of the way from the worst possible to the limit."""
         for one in self.bounded:
-            limit, proven = one.limit, self.proven[one.name]
-            worst = -limit.sign * one.scale * (1.0 - self.mdp.discount) * proven.low
+            limit, worst = one.limit, one.scale * self.proven[one.name].worst
             if limit.sign * (worst - self.end(one, policy)) < HALF * limit.sign * (worst - limit.bound):
                 return False
         return True
@@ -458,8 +217,7 @@ class Search:
             if not kept and not more and self.claimed(policy, [one]):
                 basis = "frequencies"
             if not kept and more:
-                proven = self.proven[one.name]
-                needed = proven.rows_needed(-limit.sign * limit.bound / one.scale)
+                needed = self.proven[one.name].rows_needed(limit.bound / one.scale)
         elif isinstance(limit, ActionCap):
             chance = (policy.matrix * limit.pairs).sum(axis=1)  # in every state, visited by the model or not
             kept = bool(chance.max() <= limit.bound + 1e-6)
@@ -497,12 +255,17 @@ class Search:
         return tuple(replace(pair, raises=worst.scale * pair.raises) for pair in found)
 
 
-def keep(estimates: Estimates, asked: Sequence[Asked], blocks: Sequence[Counts], delta: float, margin: str) -> Limited:
-    """The policy under limits; InfeasibleError where not even the plug-in model has one that keeps them."""
+def keep(
+    estimates: Estimates, asked: Sequence[Asked], blocks: Sequence[Counts], ledger: Ledger, margin: str
+) -> Limited:
+    """The policy under limits, promised on what the ledger has.
+
+    InfeasibleError where not even the plug-in model has one that keeps them.
+    """
     if margin not in MARGINS:
         raise LogError(f"margin is {margin!r}; it must be one of {', '.join(MARGINS)}")
     _check_plug_in(estimates, asked)
-    search = Search(estimates, asked, blocks, delta)
+    search = Search(estimates, asked, blocks, ledger)
     solution, how = search.certified() if margin == "certified" else search.unmargined()
     limits = search.kept(solution, more=margin == "certified")
     return Limited(solution, limits, _reason(solution, limits, how, estimates), search.wanted(solution, limits))

@@ -1,8 +1,8 @@
 """The trade-off between value and one cost: the best policy for each limit on the cost, from the least that can be
 reached to where the limit stands in nobody's way.
 
-Points    limits at equal distances; each is a program on the careful model (saddle/constrained.py). Other limits of the
-          fit are kept as they were given, on their estimates. Costs are moved (costs.py): exact at the fit's policy.
+Points    limits at equal distances; each is a program on the careful model (programs.py). Other limits of the fit are
+          kept as they were given, on their estimates. Costs are moved (estimates.py): exact at the fit's policy.
 Columns   limit               the bound on the cost
           value, error        what the policy is expected to earn from the start, and the standard error
           low, high           of that value, proven
@@ -27,8 +27,11 @@ import numpy as np
 from dualq.base import LogError
 from dualq.logs import Counts
 from dualq.model import TablePolicy
-from dualq.offline.limited.estimates import Asked, Estimates, Proven, cost_interval, proven_of
-from dualq.offline.limited.search import DUST, asked_for, moved_family, pair_frequencies
+from dualq.offline.limited.asked import Asked
+from dualq.offline.limited.estimates import Estimates
+from dualq.offline.limited.parsing import asked_for
+from dualq.offline.limited.programs import DUST, moved_family, pair_frequencies
+from dualq.proof import AverageBounds, Ledger
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,6 +49,7 @@ class Frontier:
     blocks: int  # of the log, that the proven columns rest on
     columns: dict[str, Array] = field(repr=False)
     chosen: dict[str, float]  # value, error, cost, cost_error of the fit's own policy
+    ledger: Ledger = field(repr=False)  # what 1 - confidence was spent on
 
     def table(self) -> pa.Table:
         """The columns as an Arrow table."""
@@ -91,9 +95,12 @@ def frontier_of(
     solutions = [first, *(family.at(u) for u in np.linspace(low, high, points)[1:])]
     counted = mine.column is None or all(mine.column in block.cost_sums for block in blocks)
     kept = list(blocks) if counted else [estimates.counts]
-    delta, alpha = 0.5 * (1.0 - confidence), estimates.careful.mdp.discount
-    values = Proven(kept, alpha, estimates.start, delta)
-    costs = proven_of(mine, kept, alpha, estimates.start, delta)
+    alpha = estimates.careful.mdp.discount
+    ledger = Ledger(1.0 - confidence)
+    of_values, of_costs = ledger.alike("values", "costs")
+    ledger.cover("every point of the curve, and every other policy")
+    values = AverageBounds(kept, alpha, estimates.start, of_values)
+    costs = mine.bounds(kept, alpha, estimates.start, of_costs)
     limit = family.averages[name]
     points_found: list[dict[str, float]] = []
     for u, solution in zip(np.linspace(low, high, points), solutions, strict=True):
@@ -103,7 +110,7 @@ def frontier_of(
         expected, cost = estimates.value(chosen), estimates.of(mine, chosen)
         on_log = estimates.counts.support.to_log(chosen.matrix)
         value_low, value_high = values.of(on_log)
-        cost_low, cost_high = cost_interval(mine, *costs.of(on_log))
+        cost_low, cost_high = (mine.scale * end for end in costs.of(on_log))
         points_found.append(
             {
                 "limit": family.bound(limit, u),
@@ -122,4 +129,4 @@ def frontier_of(
     columns = {key: np.array([point[key] for point in points_found]) for key in points_found[0]}
     value, cost = estimates.value(policy), estimates.of(mine, policy)
     own = {"value": value.value, "error": value.error_or_nan, "cost": cost.value, "cost_error": cost.error_or_nan}
-    return Frontier(name, mine.limit.sense, confidence, len(kept), columns, own)
+    return Frontier(name, mine.limit.sense, confidence, len(kept), columns, own, ledger)

@@ -1,0 +1,191 @@
+"""The certificate: a floor for one policy, a ceiling for every policy, from a log alone.
+
+docs/certificate.md states the theorem and proves it; the folder `proof` computes it, a file per step:
+
+Split     the log, in time order, into blocks; before each block e the earlier ones give a function f_e of the states
+          (a plug-in value; f_1 = 0)                                              logs/blocks.py, confidence_sets.py
+Event 1   the mean of r + alpha f_e(s') over a pair's rows is near its expectation                         noise.py
+Event 2   the frequencies of a pair's successors are near their probabilities                         successors.py
+Delta     what each of these may fail with is handed out by one ledger                                    ledger.py
+Floor     the fixed point of what each pair is worth at least; ceilings are floors upside down            floors.py
+
+Pairs that were never logged are worth the end of the value range. The policy may depend on the same log in any way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from dualq.base import ModelError
+from dualq.logs import Counts
+from dualq.model import TablePolicy, checked_discount
+from dualq.proof.bootstrap import bootstrap
+from dualq.proof.causes import causes_of, taken_off
+from dualq.proof.certificate import Certificate, assumptions_of, per_state, rows_needed, says_something, wanted_pairs
+from dualq.proof.confidence_sets import ConfidenceSet, confidence_sets, logged_policy, plug_in
+from dualq.proof.evidence import merged_counts, scaled_counts
+from dualq.proof.floors import floor_of, plug_in_value
+from dualq.proof.ledger import Ledger
+from dualq.proof.questions import Available, Question, Weights, check_confidence, question_of
+from dualq.solvers import solve
+
+Array = np.ndarray
+
+MOST_WANTED = 1000  # pairs that are kept with what more of their rows would bring
+COVERED = (
+    "floor and ceiling of the policy",
+    "the ceiling of every policy",
+    "the ceilings of policies that keep to pairs with k rows",
+    "the interval of the logged behaviour",
+)
+ROWS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)  # of a pair: ceilings over the pairs with at least so many
+
+
+def certificate_of(
+    counts: Counts | Sequence[Counts],
+    policy: TablePolicy,
+    discount: float,
+    start: Weights,
+    confidence: float = 0.95,
+    available: Available = None,
+    method: str = "proven",
+    value_range: tuple[float, float] | None = None,
+    seed: int = 0,
+) -> Certificate:
+    """Floor, ceiling and the behaviour's interval, jointly valid with the given confidence.
+
+    counts        of the whole log, or of its blocks in time order (`counts_in_blocks`): about half as wide
+    policy        any policy, chosen from the same log or not
+    start         where value is measured: weights per state, or {state label: weight}
+    available     {state label: [action labels]} or (S, A) booleans: what "any policy" may do; every action if not given
+    method        "proven" (docs/certificate.md) or "bootstrap" (approximate: it may break its promise)
+    value_range   what values can be, if more is known than the rewards' range says: (0, 1) where only the end pays 1
+    seed          of the bootstrap
+    """
+    blocks = [counts] if isinstance(counts, Counts) else list(counts)
+    merged = merged_counts(blocks)
+    check_method(method)
+    check_confidence(confidence)
+    discount = checked_discount(discount)
+    question = question_of(merged, policy, discount, start, confidence, available, value_range, seed)
+    return certified(blocks, merged, question, method, Ledger(1.0 - confidence))
+
+
+def certified(blocks: Sequence[Counts], merged: Counts, ask: Question, method: str, ledger: Ledger) -> Certificate:
+    """The certificate that answers a question by a method, on what the ledger has."""
+    found = METHODS[method](blocks, merged, ask, ledger)
+    return dataclasses.replace(found, rows_needed=_rows_needed(found, blocks, ask, ledger.delta))
+
+
+def check_method(method: str) -> None:
+    """A ModelError where there is none such."""
+    if method not in METHODS:
+        raise ModelError(f"no method {method!r}; there are {', '.join(METHODS)}")
+
+
+def _rows_needed(found: Certificate, blocks: Sequence[Counts], ask: Question, delta: float) -> int | None:
+    """About how many rows like these would say something; more say more."""
+    if found.informative:
+        return found.rows
+
+    def enough(factor: int) -> bool:
+        scaled = [scaled_counts(block, factor) for block in blocks]
+        return SAY_SOMETHING[found.method](scaled, merged_counts(scaled), ask, Ledger(delta, "with more rows"))
+
+    return rows_needed(found.rows, enough)
+
+
+def proven(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledger) -> Certificate:
+    """The certificate that docs/certificate.md proves."""
+    sets = confidence_sets(blocks, merged, ask.alpha, ledger)
+    ledger.cover(*COVERED)
+    model = sets["optimal"]
+    low, high = ask.value_range
+    eta = ask.start
+    logged = merged.support.to_log(logged_policy(merged, plug_in(merged, ask.alpha)))
+    best = _best_plug_in(merged, ask)
+    unknown = float(eta @ best[:-1])
+    f, usual = (plug_in_value(model, policy, unknown) for policy in (ask.policy, logged))
+    floor = max(
+        (floor_of(m, f, low, ask.allowed, ask.policy, 1.0) for m in sets.values()), key=lambda b: float(eta @ b.value)
+    )
+    ceiling = floor_of(model, -best, -high, ask.allowed, None, -1.0)
+    ceiling_supported = floor_of(model, -best, -high, _supported(merged, ask), None, -1.0)
+    # Whichever reference is the better one: all of them hold together.
+    behaviour_low = np.max([floor_of(m, usual, low, ask.allowed, logged, 1.0).value for m in sets.values()], axis=0)
+    behaviour_high = np.min(
+        [-floor_of(m, -usual, -high, ask.allowed, logged, -1.0).value for m in sets.values()], axis=0
+    )
+    policy_ceilings = [-floor_of(m, -f, -high, ask.allowed, ask.policy, -1.0).value for m in sets.values()]
+    upper, upper_supported = -ceiling.value, -ceiling_supported.value
+    table = per_state(merged, floor.value, upper, upper_supported, behaviour_low, behaviour_high)
+
+    return Certificate(
+        lower=float(eta @ floor.value),
+        upper=float(eta @ upper),
+        upper_supported=float(eta @ upper_supported),
+        behaviour=(float(eta @ behaviour_low), float(eta @ behaviour_high)),
+        estimate=float(eta @ f[:-1]),
+        confidence=ask.confidence,
+        method="proven",
+        rows=merged.total,
+        value_range=ask.value_range,
+        policy_upper=float(eta @ np.minimum(np.min(policy_ceilings, axis=0), upper)),
+        ceilings=_ceilings(model, best, merged, ask, float(eta @ upper_supported)),
+        per_state=table,
+        causes=causes_of(model, eta, unknown, (f, floor), (best, ceiling_supported), ceiling),
+        assumptions=assumptions_of(merged, ask),
+        _pairs=wanted_pairs(merged, taken_off(model, eta, unknown, floor, 1.0)[0], MOST_WANTED),
+        ledger=ledger,
+    )
+
+
+def _ceilings(model: ConfidenceSet, best: Array, merged: Counts, ask: Question, first: float) -> dict[str, float]:
+    """{k: ceiling over policies that keep to pairs with at least k rows}, where such a policy can begin at all."""
+    found, n, high = {"1": first}, merged.visits, ask.value_range[1]
+    for rows in ROWS[1:]:
+        thick = n >= rows
+        if (~np.any(thick, axis=1) & (ask.start > 0.0)).any():
+            break
+        if not ((n > 0) & ~thick).any():
+            continue
+        # where no pair has so many rows nothing is known: any action, worth all that is possible
+        allowed = np.where(thick.any(axis=1, keepdims=True), thick, ask.allowed)
+        found[str(rows)] = -float(ask.start @ floor_of(model, -best, -high, allowed, None, -1.0).value)
+    return found
+
+
+def _proven_says_something(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledger) -> bool:
+    """Whether `proven` would be informative, from no more bounds than that takes."""
+    sets = confidence_sets(blocks, merged, ask.alpha, ledger)
+    low, high = ask.value_range
+    best = _best_plug_in(merged, ask)
+    f = plug_in_value(sets["optimal"], ask.policy, float(ask.start @ best[:-1]))
+    ceilings = (-floor_of(m, -f, -high, ask.allowed, ask.policy, -1.0).value for m in sets.values())
+    upper = min(float(ask.start @ ceiling) for ceiling in ceilings)
+    if not says_something(float(ask.start @ f[:-1]), upper, ask.value_range):
+        return False  # the estimate itself is too far below, and a floor is lower still
+    floors = (floor_of(m, f, low, ask.allowed, ask.policy, 1.0).value for m in sets.values())
+    return any(says_something(float(ask.start @ lower), upper, ask.value_range) for lower in floors)
+
+
+def _best_plug_in(merged: Counts, ask: Question) -> Array:
+    """(S + 1,) the best values in the empirical model."""
+    return np.append(merged.support.to_log(solve(plug_in(merged, ask.alpha)).V), 0.0)
+
+
+def _supported(merged: Counts, ask: Question) -> Array:
+    """(S, A) the logged pairs; in states where nothing was logged, any action."""
+    logged = merged.visits > 0
+    return np.where(logged.any(axis=1, keepdims=True), logged, ask.allowed)
+
+
+def _bootstrap_says_something(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledger) -> bool:
+    return bootstrap(blocks, merged, ask, ledger).informative
+
+
+METHODS = {"proven": proven, "bootstrap": bootstrap}
+SAY_SOMETHING = {"proven": _proven_says_something, "bootstrap": _bootstrap_says_something}

@@ -1,0 +1,107 @@
+"""What is asked of a log, checked at the border: a policy, where value is measured, what is allowed, how sure to be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from dualq.base import Label, ModelError
+from dualq.logs import Counts
+from dualq.model import TablePolicy
+from dualq.proof.evidence import value_range_of
+
+Array = np.ndarray
+Weights: TypeAlias = Mapping[Label, float] | Sequence[float] | Array  # per state, or {state label: weight}
+Available: TypeAlias = Mapping[Label, Sequence[Label]] | Array | None  # {state: [actions]}, or (S, A) booleans
+
+
+class Question(NamedTuple):
+    """What is asked, checked."""
+
+    policy: Array  # (S, A)
+    alpha: float
+    start: Array  # (S,)
+    confidence: float
+    allowed: Array  # (S, A)
+    value_range: tuple[float, float]
+    range_given: bool
+    seed: int
+
+
+def question_of(
+    merged: Counts,
+    policy: TablePolicy,
+    discount: float,
+    start: Weights,
+    confidence: float,
+    available: Available = None,
+    value_range: tuple[float, float] | None = None,
+    seed: int = 0,
+) -> Question:
+    """What is asked of a log, its parts checked."""
+    return Question(
+        checked_policy(policy, merged),
+        float(discount),
+        checked_start(start, merged),
+        float(confidence),
+        _checked_available(available, merged),
+        value_range_of(value_range, merged, discount),
+        value_range is not None,
+        seed,
+    )
+
+
+def check_confidence(confidence: object) -> None:
+    """A ModelError where it is none."""
+    if not (isinstance(confidence, int | float | np.floating) and 0.0 < confidence < 1.0):
+        raise ModelError(f"confidence is {confidence!r}; it must be between 0 and 1, such as 0.95")
+
+
+def checked_policy(policy: TablePolicy, counts: Counts) -> Array:
+    """The policy (S, A) over the states of the log."""
+    S, A = counts.shape
+    matrix = policy.matrix
+    if matrix.shape not in ((S, A), (S + 1, A)):  # the empirical model has "(end)" as a last state
+        raise ModelError(f"the policy is for {matrix.shape} states and actions, the log has {counts.shape}")
+    return counts.support.to_log(matrix)
+
+
+def checked_start(start: Weights, counts: Counts) -> Array:
+    """Where value is measured (S,), as a distribution."""
+    S = len(counts.states)
+    if isinstance(start, Mapping):
+        weights = np.zeros(S)
+        for label, weight in start.items():
+            weights[counts.states.index(label)] += weight
+    else:
+        weights = np.array(start, dtype=float)
+    if weights.shape not in ((S,), (S + 1,)):
+        raise ModelError(f"start has shape {weights.shape}; it must be {(S,)}, one weight per state")
+    weights = counts.support.to_log(weights)
+    if not ((weights >= 0.0).all() and 0.0 < weights.sum() < np.inf):
+        raise ModelError("start has a negative weight, or no positive one; weights must be a distribution over states")
+    return weights / weights.sum()
+
+
+def _checked_available(available: Available, counts: Counts) -> Array:
+    if available is None:
+        return np.ones(counts.shape, bool)
+    if isinstance(available, Mapping):
+        allowed = np.ones(counts.shape, bool)
+        for state, actions in available.items():
+            s = counts.states.index(state)
+            allowed[s] = False
+            allowed[s, [counts.actions.index(action) for action in actions]] = True
+    else:
+        allowed = np.array(available, dtype=bool)
+    if allowed.shape != counts.shape:
+        raise ModelError(f"available has shape {allowed.shape}; it must be {counts.shape}, states and actions")
+    if (none := ~allowed.any(axis=1)).any():
+        raise ModelError(f"no action is available in {counts.states.describe(int(none.argmax()))}; name at least one")
+    if (taken := (counts.visits > 0) & ~allowed).any():
+        s, a = (int(i) for i in np.argwhere(taken)[0])
+        where = f"{counts.actions.describe(a)} in {counts.states.describe(s)}"
+        raise ModelError(f"the log has {where}, which is not available; add it")
+    return allowed
