@@ -13,9 +13,10 @@ from dualq.base.errors import LogError, ModelError
 from dualq.logs.counts import Counts
 from dualq.model.mdp import MDP
 from dualq.online import training
+from dualq.online.pdhg import PDHG
 from dualq.solvers import pdhg
 from dualq.solvers.bilinear import Units, model_of
-from dualq.solvers.pdhg import PDHG, solve_pdhg
+from dualq.solvers.pdhg import solve_pdhg
 from dualq.solvers.programs import solve_lp
 from dualq.worlds.streams import Recorded, Simulated, UniformPairs
 
@@ -90,7 +91,7 @@ def started(mdp, eta):
     """The kernel's model and its state before the first step."""
     units = Units.of(mdp, eta)
     model = model_of(mdp, units)
-    return model, pdhg._start(model, np.zeros(mdp.num_states), np.ones(model.R.size), 1.0), units
+    return model, pdhg.start_work(model, np.zeros(mdp.num_states), np.ones(model.R.size), 1.0), units
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -105,7 +106,7 @@ def test_the_iterates_are_those_of_the_twin(name):
             break
         scale = 1e-12 * model.mass
         assert work.omega[0] == pytest.approx(omega, rel=1e-7)
-        pdhg._iterate(work, model, 1, pdhg.NEVER)
+        pdhg.iterate(work, model, 1, pdhg.NEVER)
         np.testing.assert_allclose(work.step.V, V, rtol=0.0, atol=scale)
         np.testing.assert_allclose(work.step.lambda_, lambda_, rtol=0.0, atol=scale)
         assert work.lower[0] == pytest.approx(lower, abs=2e-12 * model.mass)
@@ -125,10 +126,10 @@ def test_the_bounds_hold_at_every_iterate(data):
     for _ in range(60):
         lower, upper = units.total(work.lower[0], work.upper[0])
         assert lower - slack <= truth <= upper + slack
-        pdhg._iterate(work, model, 1, pdhg.NEVER)
+        pdhg.iterate(work, model, 1, pdhg.NEVER)
         assert (work.step.lambda_ >= 0.0).all()
         assert work.step.lambda_.sum() == pytest.approx(model.mass, rel=1e-12)
-    pdhg._polish(work, model, None)
+    pdhg.polish(work, model, None)
     lower, upper = units.total(work.lower[0], work.upper[0])
     assert lower - slack <= truth <= upper + slack
 

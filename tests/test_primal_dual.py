@@ -7,6 +7,7 @@ import pytest
 from naive import Paper, distributions, masked_model, primal_dual
 
 from dualq import problems
+from dualq.base import Rows
 from dualq.base.errors import ModelError
 from dualq.model.policy import TablePolicy
 from dualq.online.primal_dual import PrimalDual
@@ -64,14 +65,14 @@ def case(request):
 def run(algorithm, mdp, steps, zeta=0.05, chunk=1000):
     state, problem = algorithm.init(mdp, 0, zeta), algorithm.problem(mdp, zeta)
     for k in range(0, steps, chunk):
-        algorithm.advance(state, problem, min(chunk, steps - k), k)
+        algorithm.advance(state, problem, Rows.empty(min(chunk, steps - k)), k)
     return state
 
 
 def test_the_iterates_and_averages_are_those_of_the_paper(case):
     mdp, choices, paper, Ms, iterates = case
     algorithm = PrimalDual(**choices)
-    assert not algorithm.needs_rows
+    assert not algorithm.traits().needs_rows
     state = run(algorithm, mdp, STEPS)
     bounds = {"Q": paper.value_bound, "V": paper.value_bound}
     bounds |= {"lambda_": paper.occupancy_bound, "mu": paper.ratio_bound}

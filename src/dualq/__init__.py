@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from dualq.offline import PolicyLearner as PolicyLearner
     from dualq.offline import learn as learn
     from dualq.offline import load as load
+    from dualq.online import PDHG as PDHG
     from dualq.online import SPDQ as SPDQ
     from dualq.online import SPDRL as SPDRL
+    from dualq.online import Algorithm as Algorithm
     from dualq.online import PrimalDual as PrimalDual
     from dualq.online import QLearning as QLearning
     from dualq.online import Regret as Regret
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
     from dualq.proof import Certificate as Certificate
     from dualq.proof import certificate_of as certificate_of
     from dualq.proof import cost_bounds as cost_bounds
-    from dualq.solvers import PDHG as PDHG
     from dualq.solvers import duality_gap as duality_gap
     from dualq.solvers import pseudo_gap as pseudo_gap
     from dualq.solvers import solve as solve

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from dualq.base.errors import LogError as LogError
     from dualq.base.errors import ModelError as ModelError
     from dualq.base.errors import about as about
+    from dualq.base.files import Json as Json
+    from dualq.base.files import Tagged as Tagged
     from dualq.base.files import as_json_array as as_json_array
     from dualq.base.files import from_json_array as from_json_array
     from dualq.base.files import load_arrays as load_arrays
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from dualq.base.labels import Labels as Labels
     from dualq.base.labels import as_labels as as_labels
     from dualq.base.transitions import WALK_STREAM as WALK_STREAM
+    from dualq.base.transitions import Arrays as Arrays
+    from dualq.base.transitions import PlaceT as PlaceT
     from dualq.base.transitions import Recorded as Recorded
     from dualq.base.transitions import RecordedState as RecordedState
     from dualq.base.transitions import Rows as Rows

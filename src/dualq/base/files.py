@@ -15,13 +15,22 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dualq.base.errors import CheckpointError
 
 Array = np.ndarray
+Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
+
+
+@runtime_checkable
+class Tagged(Protocol):
+    """A class that stands in files by a tag, which stays when the class is renamed."""
+
+    tag: ClassVar[str]
 
 
 def write_whole(path: str | os.PathLike, content: bytes) -> None:
@@ -41,7 +50,7 @@ def write_whole(path: str | os.PathLike, content: bytes) -> None:
         raise
 
 
-def save_arrays(path: str | os.PathLike, arrays: Mapping[str, Any]) -> None:
+def save_arrays(path: str | os.PathLike, arrays: Mapping[str, ArrayLike]) -> None:
     """Write named arrays (anything NumPy can hold without objects) with their digest."""
     named = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     buffer = io.BytesIO()
@@ -65,7 +74,7 @@ def load_arrays(path: str | os.PathLike) -> dict[str, Array]:
     return arrays
 
 
-def as_json_array(value: Any) -> Array:
+def as_json_array(value: object) -> Array:
     """A JSON text as an array of bytes."""
     return np.frombuffer(json.dumps(value).encode(), np.uint8)
 

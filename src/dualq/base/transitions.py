@@ -9,9 +9,11 @@ was cut off has not ended: its last state has a value like any other.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dualq.base.errors import LogError
 
@@ -40,14 +42,23 @@ class Rows(NamedTuple):
         return Rows(*(column[:count] for column in self))
 
 
-class Stream(Protocol):
+class Arrays(Protocol):
+    """A NamedTuple of arrays, such as where a stream of rows stands."""
+
+    def _asdict(self) -> Mapping[str, Array]: ...
+
+
+PlaceT = TypeVar("PlaceT", bound=Arrays)
+
+
+class Stream(Protocol[PlaceT]):
     """Where rows come from."""
 
-    def init(self, seed: int) -> Any:
+    def init(self, seed: int) -> PlaceT:
         """The state before the first row: a NamedTuple of arrays."""
         ...
 
-    def fill(self, state: Any, rows: Rows) -> int:
+    def fill(self, state: PlaceT, rows: Rows) -> int:
         """Fill the chunk, moving the state on in place; the number of rows, less than asked only at the end."""
         ...
 
@@ -61,7 +72,7 @@ class RecordedState(NamedTuple):
 class Recorded:
     """Transitions held in arrays, in their order; it ends with them."""
 
-    def __init__(self, s: Any, a: Any, r: Any, s_next: Any, ended: Any = None):
+    def __init__(self, s: ArrayLike, a: ArrayLike, r: ArrayLike, s_next: ArrayLike, ended: ArrayLike | None = None):
         s = np.asarray(s)
         ended = np.zeros(s.size, bool) if ended is None else ended
         kinds = (np.int32, np.int32, float, np.int32, bool)

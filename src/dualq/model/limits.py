@@ -25,7 +25,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -63,6 +63,7 @@ class Limit:
     sense: str
     bound: float
     averaged: bool = False  # over the model's successors: known no better than the model is
+    tag: ClassVar[str] = "Limit"
 
     def __post_init__(self):
         if self.sense not in SIGNS:

@@ -1,8 +1,9 @@
 """Algorithms that read one row after another, all of one shape, and the one loop around them.
 
+algorithm                    what the loop asks of every algorithm
 spd_q, spd_q_limited         Algorithm 1, stochastic primal-dual Q-learning; the same with limits
 spd_rl, primal_dual          the earlier primal-dual method and its modification; the deterministic iteration
-q_learning                   the standard
+q_learning, pdhg             the standard; primal-dual hybrid gradient on the counts of the rows so far
 settings, distributions      what a user chooses for any primal-dual method; what is known of M_k
 step_sizes                   step sizes, as numbers that kernels read
 training                     the loop: chunks, progress, history, checkpoints; tasks, metrics and stopping rules for it
@@ -15,6 +16,10 @@ from typing import TYPE_CHECKING
 from dualq.base.faces import face
 
 if TYPE_CHECKING:
+    from dualq.online.algorithm import Algorithm as Algorithm
+    from dualq.online.algorithm import ProblemT as ProblemT
+    from dualq.online.algorithm import StateT as StateT
+    from dualq.online.pdhg import PDHG as PDHG
     from dualq.online.primal_dual import PrimalDual as PrimalDual
     from dualq.online.q_learning import QLearning as QLearning
     from dualq.online.q_learning import linear as linear

@@ -4,7 +4,8 @@
     stream.*     those of the stream of rows                  settings    JSON: all that the run's bits depend on
 
 A file is written whole or not at all, with a SHA-256 (files.py). It is read only under the settings that it was
-written with; of others the first difference is named.
+written with; of others the first difference is named. Classes stand there by their tags, which stay when a class is
+renamed. The version that wrote a file is kept in it, and later versions go on from it as long as they read its format.
 """
 
 from __future__ import annotations
@@ -13,36 +14,45 @@ import dataclasses
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from dualq._version import __version__
-from dualq.base import CheckpointError, as_json_array, from_json_array, load_arrays, save_arrays
+from dualq.base import Arrays, CheckpointError, Json, Tagged, as_json_array, from_json_array, load_arrays, save_arrays
 from dualq.model import MDP
+from dualq.online.algorithm import Algorithm, ProblemT, StateT
 from dualq.worlds import Simulator
 
 Array = np.ndarray
+Settings = dict[str, Json]
+
+FORMAT = 1
 
 
-def settings_of(algorithm: Any, **words: Any) -> dict[str, Any]:
+def settings_of(algorithm: Algorithm[StateT, ProblemT], **words: Json) -> Settings:
     """All that a run's bits depend on, the words of the run among them, in a form that can be compared and named."""
-    return {
-        "dualq": __version__,
-        "algorithm": type(algorithm).__name__,
-        **{field.name: _words(getattr(algorithm, field.name)) for field in dataclasses.fields(algorithm)},
-        **words,
-    }
+    about: Settings = {"format": FORMAT, "dualq": __version__, "algorithm": algorithm.tag}
+    return about | _fields(algorithm) | words
 
 
-def _words(value: Any) -> Any:
+def _fields(value: object) -> Settings:
+    """{field: its value in words} of a dataclass."""
+    if not dataclasses.is_dataclass(value):
+        name = type(value).__name__
+        raise CheckpointError(f"{name} is no dataclass, so its choices cannot be kept; put @dataclass above the class")
+    return {field.name: _words(vars(value)[field.name]) for field in dataclasses.fields(value)}
+
+
+def _words(value: object) -> Json:
     if isinstance(value, str | int | float | bool | None):
         return value
     if isinstance(value, Simulator):
         return digest(value)
+    if isinstance(value, Tagged):
+        return {"kind": value.tag} | _fields(value)
     if dataclasses.is_dataclass(value):
-        parts = {field.name: _words(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return {"kind": type(value).__name__, **parts}
+        name = type(value).__name__
+        raise CheckpointError(f'{name} has no tag to stand in a file; give it one: tag: ClassVar[str] = "{name}"')
     if isinstance(value, Mapping):
         return {str(name): _words(part) for name, part in value.items()}
     array = np.ascontiguousarray(value)
@@ -70,7 +80,7 @@ def sha256(words: str, *arrays: Array) -> str:
     return digest.hexdigest()
 
 
-def save(path: Path, settings: dict, state: Any, walk: Any, history: list[dict[str, float]]) -> None:
+def save(path: Path, settings: Settings, state: Arrays, walk: Arrays, history: list[dict[str, float]]) -> None:
     """Write a run as it stands: its state, that of its rows, and its history."""
     arrays = {f"state.{name}": array for name, array in state._asdict().items()}
     arrays |= {f"stream.{name}": array for name, array in walk._asdict().items()}
@@ -79,13 +89,15 @@ def save(path: Path, settings: dict, state: Any, walk: Any, history: list[dict[s
     save_arrays(path, {**arrays, "settings": as_json_array(settings)})
 
 
-def resume(path: Path, settings: dict, state: Any, walk: Any) -> list[dict[str, float]]:
+def resume(path: Path, settings: Settings, state: Arrays, walk: Arrays) -> list[dict[str, float]]:
     """Put a checkpoint's numbers in place; its history."""
     arrays = load_arrays(path)
     if "settings" not in arrays:
         raise CheckpointError(f"{path}: not a checkpoint of a training run")
-    before = from_json_array(arrays["settings"])
-    for name in sorted({*before, *settings}):
+    before = {"format": 1} | from_json_array(arrays["settings"])  # the first files did not say
+    if before["format"] != FORMAT:
+        raise CheckpointError(f"{path}: is of the format {before['format']}; this version of dualq reads {FORMAT}")
+    for name in sorted({*before, *settings} - {"dualq"}):
         if before.get(name) != settings.get(name):
             if name == "source":
                 raise CheckpointError(f"{path}: written on another source of rows; use the same, or another file")

@@ -14,21 +14,54 @@ Of a simulator whose rows have uniform pairs, M is the array `uniform_pairs(mdp)
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dualq.base import ModelError, kernel
 from dualq.model import MDP, checked_distribution
-from dualq.online.settings import averaging_weight
+from dualq.online.settings import Problem, averaging_weight
 from dualq.worlds import Simulator, behaviour_weight, move_on
 
 Array = np.ndarray
 
 KNOWN = "known"  # to be told by the training loop, which has the source of the rows
 
+Distribution: TypeAlias = "ArrayLike | Simulator | str | None"
 
-def check_known(distribution: Any) -> None:
+
+class Sums(Protocol):
+    """What a state must hold for C_k to be summed up in it: the fields of `first_known`, W and k."""
+
+    @property
+    def M(self) -> Array:
+        """Where M_k has settled."""
+        ...
+
+    @property
+    def M_before(self) -> Array:
+        """What was summed up before."""
+        ...
+
+    @property
+    def total_weight(self) -> Array:
+        """(1,) W."""
+        ...
+
+
+def told(distribution: Distribution, source: object, sampling: str) -> Distribution:
+    """What is known of M_k, having seen the source of the rows."""
+    if not (isinstance(distribution, str) and distribution == KNOWN):
+        return distribution
+    if not isinstance(source, Simulator):
+        raise ModelError(
+            f"distribution is {KNOWN!r}, but {type(source).__name__} does not know its M_k; leave it out to estimate it"
+        )
+    return uniform_pairs(source.mdp) if sampling == "uniform" else source
+
+
+def check_known(distribution: Distribution) -> None:
     """Refuse words other than "known"."""
     if isinstance(distribution, str) and distribution != KNOWN:
         raise ModelError(f"distribution is {distribution!r}; it must be an array, a Simulator, 'known' or None")
@@ -39,24 +72,29 @@ def uniform_pairs(mdp: MDP) -> Array:
     return np.where(mdp.available, 1.0 / (mdp.num_states * mdp.available.sum(axis=1, keepdims=True)), 0.0)
 
 
-def first_known(mdp: MDP, distribution: Any) -> dict[str, Array]:
-    """The fields of a State that hold what is known of M_k: empty where nothing is."""
-    nothing, v, settled = np.empty((0, 0)), np.empty(0), np.ones(1, bool)
+def as_known(distribution: ArrayLike | str | None) -> ArrayLike | None:
+    """M as an array; refused where it was to be told and nobody did."""
     if isinstance(distribution, str):
         raise ModelError("distribution is 'known', but nobody knows it here; give an array or a Simulator")
+    return distribution
+
+
+def first_known(mdp: MDP, distribution: Distribution) -> dict[str, Array]:
+    """The fields of a State that hold what is known of M_k: empty where nothing is."""
+    nothing, v, settled = np.empty((0, 0)), np.empty(0), np.ones(1, bool)
     if isinstance(distribution, Simulator):
         shape = distribution.mdp.rewards.shape
         if shape != mdp.rewards.shape:
             raise ModelError(f"the simulator has {shape} states and actions; the model has {mdp.rewards.shape}")
         v, settled = distribution.start.copy(), np.zeros(1, bool)
         return {"M": np.zeros(shape), "M_before": np.zeros(shape), "v": v, "settled": settled}
-    M = checked_distribution(mdp, distribution)
+    M = checked_distribution(mdp, as_known(distribution))
     if M is None:
         return {"M": nothing, "M_before": nothing, "v": v, "settled": settled}
     return {"M": M.copy(), "M_before": np.zeros(M.shape), "v": v, "settled": settled}
 
 
-def known_sums(state: Any, problem: Any, distribution: Any, s: Array, a: Array) -> Array:
+def known_sums(state: Sums, problem: Problem, distribution: Distribution, s: Array, a: Array) -> Array:
     """C_k(s_k, a_k) for each row, the first of them the next step of the state; empty where nothing is known of M_k."""
     if not state.M.size:
         return np.empty(0)
@@ -69,7 +107,7 @@ def known_sums(state: Any, problem: Any, distribution: Any, s: Array, a: Array) 
     return sums
 
 
-def known_sum(state: Any) -> Array:
+def known_sum(state: Sums) -> Array:
     """C (S, A) after the steps that were taken."""
     return state.M_before + state.total_weight[0] * state.M
 

@@ -15,11 +15,12 @@ price_error of NAME    |w - w*| of each limit
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Generic
 
 import numpy as np
 
 from dualq.model import MDP, Solution, TablePolicy
+from dualq.online.algorithm import Algorithm, ProblemT, StateT
 from dualq.online.tasks import Task, fill_silent
 from dualq.solvers import LimitedSolution, duality_gap, pseudo_gap, solve
 
@@ -28,38 +29,41 @@ Array = np.ndarray
 AVERAGED_STEPS = 8  # of average_reward
 
 
-def metrics_of(algorithm: Any, task: Task) -> Metrics | LimitedMetrics:
+def metrics_of(
+    algorithm: Algorithm[StateT, ProblemT], task: Task
+) -> Metrics[StateT, ProblemT] | LimitedMetrics[StateT, ProblemT]:
     """What to measure of an algorithm: with limits, the unlimited optimum is not what it looks for."""
-    return LimitedMetrics(algorithm, task) if hasattr(algorithm, "limits") else Metrics(algorithm, task)
+    return Metrics(algorithm, task) if algorithm.traits().limits is None else LimitedMetrics(algorithm, task)
 
 
-class LimitedMetrics:
+class LimitedMetrics(Generic[StateT, ProblemT]):
     """The distance from the best solution that keeps the limits: of the occupancy, and of each price."""
 
-    def __init__(self, algorithm: Any, task: Task):
-        self.algorithm, self.task = algorithm, task
-        self.exact = solve(task.mdp, algorithm.weights, limits=algorithm.limits) if task.known else None
+    def __init__(self, algorithm: Algorithm[StateT, ProblemT], task: Task):
+        self.algorithm, self.task, traits = algorithm, task, algorithm.traits()
+        self.exact = solve(task.mdp, traits.weights, limits=traits.limits) if task.known else None
 
-    def at(self, state: Any, k: int) -> dict[str, float]:
+    def at(self, state: StateT, k: int) -> dict[str, float]:
         """The metrics at step k."""
         if self.exact is None:
             return {"step": k}
         found, exact = self.algorithm.solution(state, self.task.mdp), self.exact
         assert isinstance(exact, LimitedSolution)
+        assert isinstance(found, LimitedSolution)
         distance = np.abs(found.occupancy - exact.occupancy).sum() / exact.occupancy.sum()
         prices = {f"price_error of {name}": abs(found.prices[name] - price) for name, price in exact.prices.items()}
         return {"step": k, "occupancy_error": float(distance), **prices}
 
 
-class Metrics:
+class Metrics(Generic[StateT, ProblemT]):
     """The distance of a state's solution from the exact one."""
 
-    def __init__(self, algorithm: Any, task: Task):
-        self.algorithm, self.task = algorithm, task
-        self.has_dual = hasattr(algorithm, "weights")
-        self.exact = solve(task.mdp, getattr(algorithm, "weights", None)) if task.known else None
+    def __init__(self, algorithm: Algorithm[StateT, ProblemT], task: Task):
+        self.algorithm, self.task, traits = algorithm, task, algorithm.traits()
+        self.has_dual = traits.has_dual
+        self.exact = solve(task.mdp, traits.weights) if task.known else None
 
-    def at(self, state: Any, k: int) -> dict[str, float]:
+    def at(self, state: StateT, k: int) -> dict[str, float]:
         """The metrics at step k."""
         if self.exact is None:
             return {"step": k}

@@ -23,13 +23,16 @@ Units     rewards get mdp.reward_shift, so that they lie in [0, sigma]; results 
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from dualq.base import ModelError
+from dualq.base import ModelError, Rows
 from dualq.model import MDP, Sets, Solution, checked_distribution, gradients_M
+from dualq.online.algorithm import Traits
+from dualq.online.distributions import Distribution, as_known, told
 from dualq.online.settings import Choices
 from dualq.worlds import Simulator, zeta_of
 
@@ -57,20 +60,27 @@ class Problem(NamedTuple):
 
     mdp: MDP  # in the paper's units
     sets: Sets
-    M: Array | None  # (S, A), where it is fixed
+    M: Array  # (S, A), where it is fixed; empty where it changes with time
 
 
 @dataclass(frozen=True, eq=False)
-class PrimalDual(Choices):
+class PrimalDual(Choices[State, Problem]):
     """The deterministic iteration; it starts from Q, V, occupancy and ratio.
 
     distribution  M: an array (S, A) of positive numbers, None for M = I, or a Simulator for M_k = diag(tau_k)
     and the choices of `Choices`; zeta is at most the least entry of M.
     """
 
-    distribution: Any = None
+    distribution: Distribution = None
+    tag: ClassVar[str] = "PrimalDual"
 
-    needs_rows = False  # `advance` takes a number of steps where other algorithms take rows
+    def traits(self) -> Traits:
+        """It reads the model: of the rows only how many there are."""
+        return dataclasses.replace(super().traits(), needs_rows=False)
+
+    def told(self, source: object, sampling: str) -> Self:
+        """With the M_k of the simulator that is trained on, where it asks to know it."""
+        return dataclasses.replace(self, distribution=told(self.distribution, source, sampling))
 
     def problem(self, mdp: MDP, zeta: float) -> Problem:
         """The model in the paper's units, and the sets."""
@@ -79,7 +89,7 @@ class PrimalDual(Choices):
                 f"the simulator has {self.distribution.mdp.rewards.shape} states and actions; "
                 f"the model has {mdp.rewards.shape}"
             )
-        return Problem(mdp.nonnegative(), self.sets(mdp, zeta), self._fixed_M(mdp))
+        return Problem(mdp.nonnegative(), self.sets(mdp, zeta), _fixed_M(mdp, self.distribution))
 
     def init(self, mdp: MDP, seed: int, zeta: float) -> State:
         """The state before the first step, in the sets."""
@@ -99,31 +109,26 @@ class PrimalDual(Choices):
             k=np.zeros(1, np.int64),
         )
 
-    def advance(self, state: State, problem: Problem, count: int, k: int) -> None:
-        """Take `count` steps, the first of them step k, in place."""
-        for j, gamma in enumerate(self.step_size.steps(k, count), start=k):
+    def advance(self, state: State, problem: Problem, rows: Rows, k: int) -> None:
+        """Take one step per row, the first of them step k, in place; what the rows say is not read."""
+        for j, gamma in enumerate(self.schedule.steps(k, rows.s.size), start=k):
             M = self._M_now(problem.M, state)
             _average(state, M, 0.0 if j < self.average_from else (j + 1.0) ** self.average_power)
             _step(state, problem, M, gamma)
-            if state.v.size:
+            if isinstance(self.distribution, Simulator):
                 state.v[:] = self.distribution.moved(M)
 
     def least_frequency(self, mdp: MDP) -> float:
         """The least entry of M, over the available pairs; of all M_k for a simulator."""
         if isinstance(self.distribution, Simulator):
             return zeta_of(self.distribution)
-        return float(self._fixed_M(mdp)[mdp.available].min())
+        return float(_fixed_M(mdp, self.distribution)[mdp.available].min())
 
-    def _fixed_M(self, mdp: MDP) -> Any:
-        """M as an array (S, A); None where it changes with time."""
-        if isinstance(self.distribution, Simulator):
-            return None
-        M = checked_distribution(mdp, self.distribution)
-        return np.where(mdp.available, 1.0, 0.0) if M is None else M
-
-    def _M_now(self, fixed: Array | None, state: State) -> Array:
+    def _M_now(self, fixed: Array, state: State) -> Array:
         """M_k as an array (S, A)."""
-        return state.v[:, None] * self.distribution.behaviour_at(int(state.k[0])) if fixed is None else fixed
+        if isinstance(self.distribution, Simulator):
+            return state.v[:, None] * self.distribution.behaviour_at(int(state.k[0]))
+        return fixed
 
     def solution(self, state: State, mdp: MDP) -> Solution:
         """The averaged iterates, in the user's units; the last ones where nothing has been averaged yet."""
@@ -134,12 +139,12 @@ class PrimalDual(Choices):
 
     def last(self, state: State, mdp: MDP) -> Solution:
         """The last iterates, in the user's units."""
-        M_mu = self._M_now(self._fixed_M(mdp), state) * state.mu
+        M_mu = self._M_now(_fixed_M(mdp, self.distribution), state) * state.mu
         return self._as_solution(mdp, state.Q, state.V, state.lambda_, M_mu, state)
 
     def _as_solution(self, mdp: MDP, Q: Array, V: Array, lambda_: Array, M_mu: Array, state: State) -> Solution:
         # mu is (M mu) / M with the M of now; where some pair has no probability now, M = I and mu is M mu itself.
-        M: Array | None = self._M_now(self._fixed_M(mdp), state)
+        M: Array | None = self._M_now(_fixed_M(mdp, self.distribution), state)
         if self.distribution is None or not (M[mdp.available] > 0.0).all():
             M = None
         return Solution(
@@ -153,6 +158,14 @@ class PrimalDual(Choices):
             method="primal-dual iteration",
             iterations=int(state.k[0]),
         )
+
+
+def _fixed_M(mdp: MDP, distribution: Distribution) -> Array:
+    """M as an array (S, A); empty where it changes with time."""
+    if isinstance(distribution, Simulator):
+        return np.empty((0, 0))
+    M = checked_distribution(mdp, as_known(distribution))
+    return np.where(mdp.available, 1.0, 0.0) if M is None else M
 
 
 def _average(state: State, M: Array, w: float) -> None:

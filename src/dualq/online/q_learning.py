@@ -18,13 +18,15 @@ Cost      O(|A|) a step.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dualq.base import ModelError, Rows, advance, bits, generator_state, kernel, unsigned
 from dualq.model import MDP, Solution
-from dualq.online.step_sizes import StepSize, as_step_size
+from dualq.online.algorithm import Algorithm, Traits
+from dualq.online.step_sizes import Schedule, StepSize, as_step_size, longest
 
 Array = np.ndarray
 
@@ -56,6 +58,7 @@ class ByVisits:
     power: float
     scale: float = 1.0
     linear: bool = False
+    tag: ClassVar[str] = "ByVisits"
 
     def __post_init__(self):
         if not (0.0 <= self.power <= 1.0 and 0.0 < self.scale <= 1.0):
@@ -76,7 +79,7 @@ def linear(scale: float = 1.0) -> ByVisits:
 
 
 @dataclass(frozen=True, eq=False)
-class QLearning:
+class QLearning(Algorithm[State, Problem]):
     """Q-learning.
 
     step_size   `visits(power, scale)`, `linear(scale)`, `inverse_sqrt(scale)`, a number, or an array, one per step
@@ -84,9 +87,10 @@ class QLearning:
     double      two tables, each the judge of the other's choice, against the upward bias of the maximum
     """
 
-    step_size: Any = linear(1.0)
-    start: Any = 0.0
+    step_size: ByVisits | Schedule | ArrayLike = linear(1.0)
+    start: ArrayLike = 0.0
     double: bool = False
+    tag: ClassVar[str] = "QLearning"
 
     def __post_init__(self):
         if not isinstance(self.step_size, ByVisits):
@@ -97,9 +101,18 @@ class QLearning:
         if not np.isfinite(self.start).all():
             raise ModelError("start has values that are not finite numbers")
 
+    @property
+    def schedule(self) -> ByVisits | Schedule:
+        """The step size as it was checked."""
+        return self.step_size if isinstance(self.step_size, ByVisits) else as_step_size(self.step_size)
+
+    def traits(self) -> Traits:
+        """It has no dual."""
+        return Traits(longest=longest(self.step_size))
+
     def problem(self, mdp: MDP, zeta: float) -> Problem:
         """The numbers of the kernel."""
-        rule, available = self.step_size, np.ascontiguousarray(mdp.available)
+        rule, available = self.schedule, np.ascontiguousarray(mdp.available)
         power, scale, slope = 0.0, 0.0, 0.0
         if isinstance(rule, ByVisits):
             power, scale, slope = rule.power, rule.scale, 1.0 - mdp.discount if rule.linear else 0.0
@@ -116,7 +129,8 @@ class QLearning:
     def advance(self, state: State, problem: Problem, rows: Rows, k: int) -> None:
         """Take one step per row, the first of them step k, in place."""
         s, a, r, s_next, ended = rows
-        gamma = np.empty(0) if isinstance(self.step_size, ByVisits) else self.step_size.steps(k, s.size)
+        rule = self.schedule
+        gamma = np.empty(0) if isinstance(rule, ByVisits) else rule.steps(k, s.size)
         run = _run_double if self.double else _run
         run(state, problem, unsigned(s), unsigned(a), r, unsigned(s_next), ended, gamma)
 
@@ -125,8 +139,6 @@ class QLearning:
         Q = np.where(mdp.available, state.Q.mean(axis=0), -np.inf)
         name = "double Q-learning" if self.double else "Q-learning"
         return Solution(mdp, Q.max(axis=1), Q=Q, method=name, iterations=int(state.k[0]))
-
-    last = solution  # Q-learning does not average
 
 
 @kernel

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dualq.base import ModelError, kernel
 from dualq.model import MDP, Sets
-from dualq.online.step_sizes import as_step_size, inverse_sqrt
+from dualq.online.algorithm import Algorithm, ProblemT, StateT, Traits
+from dualq.online.step_sizes import Schedule, as_step_size, inverse_sqrt, longest
 
 Array = np.ndarray
 
@@ -38,7 +40,7 @@ class Problem(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Choices:
+class Choices(Algorithm[StateT, ProblemT], Generic[StateT, ProblemT]):
     """The choices that the primal-dual methods share.
 
     step_size     gamma_k: `inverse_sqrt(scale, offset)`, `constant(scale)`, or an array with one number per step
@@ -51,14 +53,12 @@ class Choices:
     average_from     step from which to average: 0 for all, as the paper does
     """
 
-    step_size: Any = inverse_sqrt(1.0)
-    weights: Any = None
+    step_size: Schedule | ArrayLike = inverse_sqrt(1.0)
+    weights: ArrayLike | None = None
     zeta: float | None = None
-    start: Any = "zeros"
+    start: str | Mapping[str, ArrayLike] = "zeros"
     average_power: float = 0.0
     average_from: int = 0
-
-    needs_bounds = True  # the sets need the range of the rewards, and zeta
 
     def __post_init__(self):
         object.__setattr__(self, "step_size", as_step_size(self.step_size))
@@ -74,7 +74,22 @@ class Choices:
             right = "'zeros', 'random', or a mapping of Q, V, occupancy, ratio"
             raise ModelError(f"start is {self.start!r}; it must be {right}")
 
-    def problem(self, mdp: MDP, zeta: float) -> Any:
+    @property
+    def schedule(self) -> Schedule:
+        """gamma_k as it was checked."""
+        return as_step_size(self.step_size)
+
+    def traits(self) -> Traits:
+        """The sets need the range of the rewards, and zeta."""
+        return Traits(
+            needs_bounds=True,
+            has_dual=True,
+            weights=self.weights,
+            zeta=self.zeta,
+            longest=longest(self.schedule),
+        )
+
+    def numbers(self, mdp: MDP, zeta: float) -> Problem:
         """The numbers of the kernel. `mdp` need only know its sizes, rewards' range and discount."""
         sets = self.sets(mdp, zeta)
         return Problem(

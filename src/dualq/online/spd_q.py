@@ -38,14 +38,15 @@ Units     rewards get mdp.reward_shift, so that they lie in [0, sigma]; results 
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from dualq.base import Rows, advance, below, generator_state, kernel, unsigned
 from dualq.model import MDP, Solution, frequencies, project_state
-from dualq.online.distributions import check_known, first_known, known_sum, known_sums
+from dualq.online.distributions import Distribution, check_known, first_known, known_sum, known_sums, told
 from dualq.online.settings import Choices, Problem, averaging_weight, clip
 
 Array = np.ndarray
@@ -73,7 +74,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SPDQ(Choices):
+class SPDQ(Choices[State, Problem]):
     """Algorithm 1; it starts from Q, V, occupancy and ratio.
 
     distribution  M_k, for the average of M_k mu_k: None where it is not known; an array (S, A) of positive numbers; a
@@ -81,11 +82,20 @@ class SPDQ(Choices):
     and the choices of `Choices`.
     """
 
-    distribution: Any = None
+    distribution: Distribution = None
+    tag: ClassVar[str] = "SPDQ"
 
     def __post_init__(self):
         super().__post_init__()
         check_known(self.distribution)
+
+    def told(self, source: object, sampling: str) -> Self:
+        """With the M_k of the simulator that is trained on, where it asks to know it."""
+        return dataclasses.replace(self, distribution=told(self.distribution, source, sampling))
+
+    def problem(self, mdp: MDP, zeta: float) -> Problem:
+        """The numbers of the kernel."""
+        return self.numbers(mdp, zeta)
 
     def init(self, mdp: MDP, seed: int, zeta: float) -> State:
         """The state before the first step, in the sets."""
@@ -110,7 +120,7 @@ class SPDQ(Choices):
     def advance(self, state: State, problem: Problem, rows: Rows, k: int) -> None:
         """Take one step per row, the first of them step k, in place."""
         s, a, r, s_next, ended = rows
-        gamma = self.step_size.steps(k, s.size)
+        gamma = self.schedule.steps(k, s.size)
         known = known_sums(state, problem, self.distribution, s, a)
         _run(state, problem, unsigned(s), unsigned(a), r, unsigned(s_next), ended, gamma, known, None)
 

@@ -45,26 +45,53 @@ Cost      O(|A|) a step, as Algorithm 1, and O(limits): the steps of the prices 
 
 from __future__ import annotations
 
-from collections import namedtuple
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dualq.base import ModelError, Rows, unsigned
-from dualq.model import MDP, Limit, Solution, as_limits
+from dualq.model import MDP, AnyLimit, Limit, Solution, as_limits
 from dualq.online import spd_q
-from dualq.online.distributions import known_sums
-from dualq.online.settings import Problem
+from dualq.online.algorithm import Traits
+from dualq.online.distributions import Distribution, known_sums, told
+from dualq.online.settings import Choices, Problem
 from dualq.online.spd_q import SPDQ
 from dualq.solvers import LimitedSolution, most_room
 
 Array = np.ndarray
 
-# All that Algorithm 1 keeps; the prices w (limits,); sum_j W_j (w_{j+1} - w_j); and by how much more than there Q and V
-# are lifted, (1,), to be positive whatever the prices.
-State = namedtuple("State", (*spd_q.State._fields, "prices", "price_moves", "lift"))
+
+class State(NamedTuple):
+    """All that Algorithm 1 keeps, in the same order, and the prices."""
+
+    Q: Array
+    V: Array
+    lambda_: Array
+    mu: Array
+    Q_moves: Array
+    V_moves: Array
+    lambda_moves: Array
+    mu_mass: Array
+    visits: Array
+    total_weight: Array
+    k: Array
+    rng: Array
+    M: Array
+    M_before: Array
+    v: Array
+    settled: Array
+    prices: Array  # (limits,) w
+    price_moves: Array  # (limits,) sum_j W_j (w_{j+1} - w_j)
+    lift: Array  # (1,) by how much more than there Q and V are lifted, to be positive whatever the prices
+
+    @property
+    def inner(self) -> spd_q.State:
+        """What Algorithm 1 keeps: the same arrays."""
+        return spd_q.State._make(self[: len(spd_q.State._fields)])
 
 
 class SafeProblem(NamedTuple):
@@ -89,9 +116,10 @@ class Limits(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SafeSPDQ(SPDQ):
+class SafeSPDQ(Choices[State, SafeProblem]):
     """Algorithm 1 with limits.
 
+    distribution  M_k, as in Algorithm 1
     limits        limits on average costs, times and shares of actions (`dualq.limits`), one or several
     price_bound   how large a price can be, one for all or one per limit; from a policy with room in every limit, if
                   not given
@@ -99,9 +127,11 @@ class SafeSPDQ(SPDQ):
     and the choices of Algorithm 1.
     """
 
-    limits: Any = ()
-    price_bound: Any = None
-    price_scale: Any = 1.0
+    distribution: Distribution = None
+    limits: AnyLimit | Sequence[AnyLimit] | Mapping[str, AnyLimit] = ()
+    price_bound: ArrayLike | None = None
+    price_scale: ArrayLike = 1.0
+    tag: ClassVar[str] = "SafeSPDQ"
 
     def __post_init__(self):
         super().__post_init__()
@@ -111,29 +141,42 @@ class SafeSPDQ(SPDQ):
                 right = "a limit on an average cost, on time, or on the share of an action"
                 raise ModelError(f"{name!r} is a {type(limit).__name__}; this algorithm takes {right}")
         object.__setattr__(self, "limits", limits)
-        for name in ("price_bound", "price_scale"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, self._per_limit(name))
+        if self.price_bound is not None:
+            object.__setattr__(self, "price_bound", _per_limit("price_bound", self.price_bound, len(limits)))
+        object.__setattr__(self, "price_scale", _per_limit("price_scale", self.price_scale, len(limits)))
 
-    def _per_limit(self, name: str) -> Array:
-        given = np.asarray(getattr(self, name), dtype=float)
-        if given.shape not in ((), (len(self.limits),)):
-            raise ModelError(f"{name} has shape {given.shape}; give one number, or one for each of {len(self.limits)}")
-        numbers = np.full(len(self.limits), given)
-        if not (np.isfinite(numbers) & (numbers > 0.0)).all():
-            raise ModelError(f"{name} is {getattr(self, name)!r}; it must be positive")
-        return numbers
+    @property
+    def inner(self) -> SPDQ:
+        """Algorithm 1 with the same choices, without limits."""
+        shared = (self.step_size, self.weights, self.zeta, self.start, self.average_power, self.average_from)
+        return SPDQ(*shared, distribution=self.distribution)
+
+    @property
+    def by_name(self) -> dict[str, Limit]:
+        """The limits as they were checked."""
+        return {name: limit for name, limit in as_limits(self.limits).items() if isinstance(limit, Limit)}
+
+    def traits(self) -> Traits:
+        """Its answer must keep the limits."""
+        return dataclasses.replace(super().traits(), limits=self.by_name)
+
+    def told(self, source: object, sampling: str) -> Self:
+        """With the M_k of the simulator that is trained on, where it asks to know it."""
+        return dataclasses.replace(self, distribution=told(self.distribution, source, sampling))
 
     # ---- the sets
 
     def price_bounds(self, mdp: MDP) -> Array:
         """Bounds of the optimal prices, one per limit: (r_max - rho) / delta."""
-        if self.price_bound is not None or not self.limits:
-            return np.zeros(0) if self.price_bound is None else self.price_bound
-        room = most_room(mdp, self.limits, mdp.checked_weights(self.weights))
-        lacking = ~(room.slack > 1e-9 * np.array([limit.span(mdp) for limit in self.limits.values()]))
+        limits = self.by_name
+        if self.price_bound is not None:
+            return _per_limit("price_bound", self.price_bound, len(limits))
+        if not limits:
+            return np.zeros(0)
+        room = most_room(mdp, limits, mdp.checked_weights(self.weights))
+        lacking = ~(room.slack > 1e-9 * np.array([limit.span(mdp) for limit in limits.values()]))
         if lacking.any():
-            first = list(self.limits.values())[int(lacking.argmax())]
+            first = list(limits.values())[int(lacking.argmax())]
             raise ModelError(
                 f"no policy keeps all limits with room to spare ({first} has none), so their prices may have no bound; "
                 "loosen them, or give price_bound"
@@ -143,17 +186,17 @@ class SafeSPDQ(SPDQ):
     def priced_range(self, mdp: MDP, tops: Array) -> tuple[float, float]:
         """The range of r - w'c, over all prices up to `tops`."""
         low, high = mdp.reward_range
-        for limit, top in zip(self.limits.values(), tops, strict=True):
+        for limit, top in zip(self.by_name.values(), tops, strict=True):
             cost = limit.sign * limit.cost[mdp.available]
             low, high = low - top * max(cost.max(), 0.0), high - top * min(cost.min(), 0.0)
         return float(low), float(high)
 
     def problem(self, mdp: MDP, zeta: float) -> SafeProblem:
         """The numbers of the kernel."""
-        limits = list(self.limits.values())
+        limits = list(self.by_name.values())
         for limit in limits:
             limit.check_fits(mdp)
-        inner, tops = super().problem(mdp, zeta), self.price_bounds(mdp)
+        inner, tops = self.numbers(mdp, zeta), self.price_bounds(mdp)
         low, high = self.priced_range(mdp, tops)
         shift, rest = max(0.0, -low), 1.0 - mdp.discount
         costs = np.zeros((mdp.rewards.size, len(limits)))
@@ -164,51 +207,53 @@ class SafeSPDQ(SPDQ):
             costs=costs,
             sides=inner.occupancy_bound * np.array([limit.sign * limit.bound for limit in limits]),
             tops=tops,
-            scales=np.full(len(limits), self.price_scale) ** 2,
+            scales=_per_limit("price_scale", self.price_scale, len(limits)) ** 2,
         )
 
     # ---- the algorithm
 
-    def init(self, mdp: MDP, seed: int, zeta: float) -> Any:
+    def init(self, mdp: MDP, seed: int, zeta: float) -> State:
         """The state before the first step: that of Algorithm 1, in the units of the larger box, and prices of zero."""
-        state, problem = super().init(mdp, seed, zeta), self.problem(mdp, zeta).spd_q
+        state, problem = self.inner.init(mdp, seed, zeta), self.problem(mdp, zeta).spd_q
         lift = problem.end_value - mdp.value_shift
         Q, V = state.Q + lift, state.V + lift
         if isinstance(self.start, Mapping):  # what was given need not lie in the smaller box
             Q, V = (
-                np.clip(self.start[name] + problem.end_value, 0.0, problem.value_bound) if name in self.start else x
+                np.clip(np.asarray(self.start[name]) + problem.end_value, 0.0, problem.value_bound)
+                if name in self.start
+                else x
                 for name, x in (("Q", Q), ("V", V))
             )
-        zeros = np.zeros(len(self.limits))
+        zeros = np.zeros(len(self.by_name))
         fields = state._asdict() | {"Q": np.where(mdp.available, Q, 0.0), "V": np.ascontiguousarray(V)}
         return State(**fields, prices=zeros, price_moves=zeros.copy(), lift=np.full(1, lift))
 
-    def advance(self, state: Any, problem: Any, rows: Rows, k: int) -> None:
+    def advance(self, state: State, problem: SafeProblem, rows: Rows, k: int) -> None:
         """Take one step per row, the first of them step k, in place."""
         s, a, r, s_next, ended = rows
-        gamma = self.step_size.steps(k, s.size)
+        gamma = self.schedule.steps(k, s.size)
         sums = known_sums(state, problem.spd_q, self.distribution, s, a)
         limits = Limits(problem.costs, problem.sides, problem.tops, problem.scales, state.prices, state.price_moves)
         spd_q._run(state, problem.spd_q, unsigned(s), unsigned(a), r, unsigned(s_next), ended, gamma, sums, limits)
 
-    def solution(self, state: Any, mdp: MDP) -> LimitedSolution:
+    def solution(self, state: State, mdp: MDP) -> LimitedSolution:
         """The averaged iterates, in the user's units; the last ones where nothing has been averaged yet."""
         if not state.total_weight[0] > 0.0:
             return self.last(state, mdp)
         prices = np.maximum(state.prices - state.price_moves / state.total_weight[0], 0.0)
-        return self._with_prices(super().solution(state, mdp), state, prices)
+        return self._with_prices(self.inner.solution(state.inner, mdp), state, prices)
 
-    def last(self, state: Any, mdp: MDP) -> LimitedSolution:
+    def last(self, state: State, mdp: MDP) -> LimitedSolution:
         """The last iterates, in the user's units."""
-        return self._with_prices(super().last(state, mdp), state, state.prices)
+        return self._with_prices(self.inner.last(state.inner, mdp), state, state.prices)
 
-    def _with_prices(self, found: Solution, state: Any, prices: Array) -> LimitedSolution:
+    def _with_prices(self, found: Solution, state: State, prices: Array) -> LimitedSolution:
         lift = state.lift[0]
         return LimitedSolution(
             found.mdp,
             found.V - lift,
-            limits=self.limits,
-            prices=dict(zip(self.limits, prices.tolist(), strict=True)),
+            limits=self.by_name,
+            prices=dict(zip(self.by_name, prices.tolist(), strict=True)),
             weights=found.weights,
             Q=found.Q - lift,
             occupancy=found.occupancy,
@@ -217,3 +262,13 @@ class SafeSPDQ(SPDQ):
             method="safe Algorithm 1",
             iterations=found.iterations,
         )
+
+
+def _per_limit(name: str, given: ArrayLike, count: int) -> Array:
+    """One positive number for each limit."""
+    numbers = np.asarray(given, dtype=float)
+    if numbers.shape not in ((), (count,)):
+        raise ModelError(f"{name} has shape {numbers.shape}; give one number, or one for each of {count}")
+    if not (np.isfinite(numbers) & (numbers > 0.0)).all():
+        raise ModelError(f"{name} is {given!r}; it must be positive")
+    return np.full(count, numbers)

@@ -35,13 +35,15 @@ Units     rewards get mdp.reward_shift, so that they lie in [0, sigma]; results 
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from dualq.base import Rows, advance, below, generator_state, kernel
 from dualq.model import MDP, Solution, frequencies, project_state
+from dualq.online.algorithm import Traits
 from dualq.online.distributions import uniform_pairs
 from dualq.online.settings import Choices, Problem, averaging_weight, clip
 
@@ -73,11 +75,17 @@ class UniformState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SPDRL(Choices):
+class SPDRL(Choices[State, Problem]):
     """The off-policy modification: rows of any behaviour; the dual times the frequencies of the pairs.
 
     The choices are those of `Choices`; it starts from V and ratio.
     """
+
+    tag: ClassVar[str] = "SPDRL"
+
+    def problem(self, mdp: MDP, zeta: float) -> Problem:
+        """The numbers of the kernel."""
+        return self.numbers(mdp, zeta)
 
     def init(self, mdp: MDP, seed: int, zeta: float) -> State:
         """The state before the first step, in the sets."""
@@ -95,7 +103,7 @@ class SPDRL(Choices):
 
     def advance(self, state: State, problem: Problem, rows: Rows, k: int) -> None:
         """Take one step per row, the first of them step k, in place."""
-        _run(state, problem, *rows, self.step_size.steps(k, rows.s.size))
+        _run(state, problem, *rows, self.schedule.steps(k, rows.s.size))
 
     def solution(self, state: State, mdp: MDP) -> Solution:
         """The averaged iterates, in the user's units; the last ones where nothing has been averaged yet."""
@@ -123,13 +131,21 @@ class SPDRL(Choices):
 
 
 @dataclass(frozen=True, eq=False)
-class SPDRLUniform(Choices):
+class SPDRLUniform(Choices[UniformState, Problem]):
     """The method of Chen and Wang (2016): rows whose pairs are uniform and independent (`streams.UniformPairs`).
 
     The choices are those of `Choices`, zeta aside; it starts from V and occupancy.
     """
 
-    sampling = "uniform"  # other rows lead it to another answer
+    tag: ClassVar[str] = "SPDRLUniform"
+
+    def traits(self) -> Traits:
+        """Rows whose pairs are not uniform lead it to another answer."""
+        return dataclasses.replace(super().traits(), sampling="uniform")
+
+    def problem(self, mdp: MDP, zeta: float) -> Problem:
+        """The numbers of the kernel."""
+        return self.numbers(mdp, zeta)
 
     def init(self, mdp: MDP, seed: int, zeta: float) -> UniformState:
         """The state before the first step, in the sets."""
@@ -145,7 +161,7 @@ class SPDRLUniform(Choices):
 
     def advance(self, state: UniformState, problem: Problem, rows: Rows, k: int) -> None:
         """Take one step per row, the first of them step k, in place."""
-        _run_uniform(state, problem, *rows, self.step_size.steps(k, rows.s.size))
+        _run_uniform(state, problem, *rows, self.schedule.steps(k, rows.s.size))
 
     def solution(self, state: UniformState, mdp: MDP) -> Solution:
         """The averaged iterates, in the user's units; the last ones where nothing has been averaged yet."""

@@ -11,9 +11,10 @@ chunk its step stands.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dualq.base import ModelError
 
@@ -26,6 +27,7 @@ class StepSize:
 
     scale: float
     offset: float | None
+    tag: ClassVar[str] = "StepSize"
 
     def __post_init__(self):
         if not (np.isfinite(self.scale) and self.scale > 0.0):
@@ -45,12 +47,16 @@ class Listed:
     """gamma_k from a list."""
 
     values: Array
+    tag: ClassVar[str] = "Listed"
 
     def steps(self, k: int, count: int) -> Array:
         """gamma_k, ..., gamma_{k + count - 1}."""
         if k + count > self.values.size:
             raise ModelError(f"step sizes were given for {self.values.size} steps; step {k + count - 1} has none")
         return self.values[k : k + count]
+
+
+Schedule = StepSize | Listed
 
 
 def inverse_sqrt(scale: float, offset: float = 1.0) -> StepSize:
@@ -63,7 +69,7 @@ def constant(scale: float) -> StepSize:
     return StepSize(float(scale), None)
 
 
-def as_step_size(step_size: Any) -> StepSize | Listed:
+def as_step_size(step_size: Schedule | ArrayLike) -> Schedule:
     """A step size as the user gave it: a schedule, a number, or an array."""
     if isinstance(step_size, StepSize | Listed):
         return step_size
@@ -83,7 +89,6 @@ def as_step_size(step_size: Any) -> StepSize | Listed:
     return Listed(values)
 
 
-def check_length(step_size: Any, steps: int) -> None:
-    """Refuse a list of step sizes that ends before the run does."""
-    if isinstance(step_size, Listed) and step_size.values.size < steps:
-        raise ModelError(f"step sizes were given for {step_size.values.size} steps; {steps} are to be taken")
+def longest(step_size: object) -> int | None:
+    """How many steps a list of step sizes is for; None for any number."""
+    return step_size.values.size if isinstance(step_size, Listed) else None

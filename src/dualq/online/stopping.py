@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from dualq.base import ModelError
+from dualq.base import ModelError, Rows
 from dualq.logs import Counts
 from dualq.model import MDP, TablePolicy
 from dualq.proof import Certificate, Ledger, check_confidence, merged_counts, proven, question_of
@@ -53,7 +52,7 @@ class Watch:
         self.certificate: Certificate | None = None
         self.promises: list[tuple[int, float]] = []  # (rows, the regret that was promised then) of every look
 
-    def see(self, rows: Any) -> None:
+    def see(self, rows: Rows) -> None:
         """Count the next rows, none of them beyond `due`."""
         mdp = self.mdp
         counts = Counts.from_rows(rows, mdp.states, mdp.actions, mdp.reward_range)

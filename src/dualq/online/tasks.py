@@ -10,19 +10,23 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from collections.abc import Iterable
 from functools import partial
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 import scipy.sparse as sp
 
-from dualq.base import LogError, ModelError, Rows
+from dualq.base import LogError, ModelError, PlaceT, Rows, Stream
 from dualq.logs import ArrayLog, Counts, Log, with_end
 from dualq.model import MDP, Solution
+from dualq.online.algorithm import Algorithm, ProblemT, StateT
 from dualq.online.checkpoints import digest, sha256
-from dualq.worlds import Counted, Played, Simulated, Simulator, UniformPairs
+from dualq.worlds import Behaviour, Counted, Environment, Played, Simulated, Simulator, UniformPairs
 
 Array = np.ndarray
+
+PLAYED_CHUNK = 1 << 10  # rows at a time of an environment, which may be slow, and somebody may be watching
 
 STREAMS = {"trajectory": Simulated, "iid": partial(Simulated, iid=True), "uniform": UniformPairs}
 
@@ -31,7 +35,7 @@ STREAMS = {"trajectory": Simulated, "iid": partial(Simulated, iid=True), "unifor
 class Task:
     """A stream of rows, the model (or its shell), and what is known of it."""
 
-    stream: Any  # None for a model alone
+    stream: Stream[Any] | None  # None for a model alone
     mdp: MDP
     known: bool  # whether the model is the truth, so that errors can be measured
     zeta: float  # estimate of the least probability of a pair
@@ -39,6 +43,7 @@ class Task:
     identity: str  # a digest of all that the rows depend on
     silent: Array | None = None  # (S,) states in which no row acts: their value is the model's, and not learned
     rewards_in: tuple[float, float] | None = None  # what rewards may be, where it is not the model's range
+    chunk: int | None = None  # rows at a time, where it matters
 
     def model(self) -> tuple[MDP, Array | None]:
         """The model and its silent states, at the end of a run."""
@@ -50,6 +55,7 @@ class _PlayedTask(Task):
     """An environment: sizes are known beforehand, the model of what was seen at the end."""
 
     def model(self) -> tuple[MDP, Array | None]:
+        assert isinstance(self.stream, Counted)
         counts = self.stream.counts
         seen = counts.mdp(self.mdp.discount)
         if seen.num_states < self.mdp.num_states:  # no row ended
@@ -57,7 +63,7 @@ class _PlayedTask(Task):
         return seen, _silent(counts, seen.num_states)
 
 
-def task_of(source: Any, sampling: str = "trajectory", discount: float | None = None) -> Task:
+def task_of(source: object, sampling: str = "trajectory", discount: float | None = None) -> Task:
     """A task from a Simulator, a Log or an MDP."""
     if isinstance(source, Log):
         return _task_of_log(source, discount)
@@ -95,20 +101,20 @@ def _task_of_log(log: Log, discount: float | None) -> Task:
     return Task(_Closed(log.stream(), silent), mdp, False, float(seen.min() / counts.total), start, identity, silent)
 
 
-class _Closed:
+class _Closed(Generic[PlaceT]):
     """The rows of a log, where one that leads to a state that no row leaves has ended.
 
     Such a state pays 0 for ever in the empirical model, as if the row that leads there had ended: so it counts while
     learning too, where nothing would ever be learned of its value.
     """
 
-    def __init__(self, stream: Any, silent: Array):
+    def __init__(self, stream: Stream[PlaceT], silent: Array):
         self.stream, self.silent = stream, silent
 
-    def init(self, seed: int) -> Any:
+    def init(self, seed: int) -> PlaceT:
         return self.stream.init(seed)
 
-    def fill(self, state: Any, rows: Rows) -> int:
+    def fill(self, state: PlaceT, rows: Rows) -> int:
         count = self.stream.fill(state, rows)
         rows.ended[:count] |= self.silent[rows.s_next[:count]]
         return count
@@ -120,11 +126,6 @@ def _checked_log_discount(discount: float | None) -> float:
     return discount
 
 
-def is_environment(source: Any) -> bool:
-    """Whether a source has the spaces of a Gymnasium environment."""
-    return hasattr(source, "observation_space") and hasattr(source, "action_space")
-
-
 def _silent(counts: Counts, num_states: int) -> Array:
     """(S,) the states in which no row acts, the end among them."""
     silent = np.ones(num_states, bool)
@@ -132,14 +133,20 @@ def _silent(counts: Counts, num_states: int) -> Array:
     return silent
 
 
-def task_of_environment(algorithm: Any, env: Any, behaviour: Any, discount: float | None, reward_range: Any) -> Task:
+def task_of_environment(
+    algorithm: Algorithm[StateT, ProblemT],
+    env: Environment,
+    behaviour: Behaviour,
+    discount: float | None,
+    reward_range: tuple[float, float] | None,
+) -> Task:
     """The rows of an environment as it is played. Of its model the sizes are known, and the range if somebody said."""
-    discount = _checked_log_discount(discount)
-    if getattr(algorithm, "needs_bounds", False):
+    discount, traits = _checked_log_discount(discount), algorithm.traits()
+    if traits.needs_bounds:
         name = type(algorithm).__name__
         if reward_range is None:
             raise ModelError(f"{name} must know what rewards can be before the first; give reward_range=(low, high)")
-        if algorithm.zeta is None:
+        if traits.zeta is None:
             raise ModelError(
                 f"{name} must know how rare a pair can be before the first row; give zeta, rather too small"
             )
@@ -153,7 +160,7 @@ def task_of_environment(algorithm: Any, env: Any, behaviour: Any, discount: floa
     loops = sp.csr_array((np.ones(S * A), np.repeat(np.arange(S), A), np.arange(S * A + 1)), shape=(S * A, S))
     shell = MDP(loops, np.zeros((S, A)), discount, (low, high), states=states, actions=played.actions)
     start, rewards_in = np.full(S, 1.0 / S), reward_range or (-np.inf, np.inf)
-    return _PlayedTask(stream, shell, False, 1.0, start, "", rewards_in=rewards_in)
+    return _PlayedTask(stream, shell, False, 1.0, start, "", rewards_in=rewards_in, chunk=PLAYED_CHUNK)
 
 
 def _with_end(seen: MDP, shell: MDP) -> MDP:
@@ -211,11 +218,11 @@ def check_rewards(r: Array, task: Task, k: int) -> None:
         raise LogError(f"the reward at step {k + i} is {r[i]:g}; rewards must lie in [{low:g}, {high:g}]")
 
 
-def checked_zeta(algorithm: Any, task: Task) -> float:
+def checked_zeta(algorithm: Algorithm[StateT, ProblemT], task: Task) -> float:
     """The zeta that the user gave, with a warning where it looks too large; else half of the least frequency."""
-    zeta = getattr(algorithm, "zeta", None)
+    zeta, known = algorithm.traits().zeta, algorithm.least_frequency(task.mdp)
     # An algorithm that is told M knows better than the rows, which it does not read.
-    least = algorithm.least_frequency(task.mdp) if hasattr(algorithm, "least_frequency") else task.zeta
+    least = task.zeta if known is None else known
     if zeta is None:
         return 0.5 * least  # too small does no harm, too large does
     if zeta > least * (1.0 + 1e-9):
@@ -227,7 +234,7 @@ def checked_zeta(algorithm: Any, task: Task) -> float:
     return zeta
 
 
-def _checked_reward_range(reward_range: Any) -> tuple[float, float]:
+def _checked_reward_range(reward_range: Iterable[float]) -> tuple[float, float]:
     try:
         low, high = (float(end) for end in reward_range)
     except (TypeError, ValueError):

@@ -18,35 +18,30 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 
 from dualq.base import CheckpointError, ModelError, Rows
 from dualq.logs import Log
-from dualq.model import Solution
-from dualq.online.checkpoints import resume, save, settings_of
-from dualq.online.distributions import KNOWN, uniform_pairs
+from dualq.model import MDP, Solution
+from dualq.online.algorithm import Algorithm, ProblemT, StateT
+from dualq.online.checkpoints import Settings, resume, save, settings_of
 from dualq.online.metrics import metrics_of
-from dualq.online.step_sizes import check_length
-from dualq.online.tasks import (
-    Task,
-    check_rewards,
-    checked_zeta,
-    fill_silent,
-    is_environment,
-    task_of,
-    task_of_environment,
-)
-from dualq.worlds import Simulator
+from dualq.online.stopping import Regret
+from dualq.online.tasks import Task, check_rewards, checked_zeta, fill_silent, task_of, task_of_environment
+from dualq.proof import Certificate
+from dualq.worlds import Behaviour, Environment, Simulator
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Array = np.ndarray
+
+Source: TypeAlias = "Simulator | Log | Environment | MDP | Task"
 
 CHUNK = 1 << 15  # rows at a time: they stay in the second-level cache
 MODEL_CHUNK = 1 << 10  # steps at a time of an algorithm that reads the model
@@ -63,29 +58,73 @@ class Run:
     steps: int
     seed: int
     reason: str  # why it ended: "steps", "target gap", "regret", or "end of the rows"
-    certificate: Any = None  # of the last look, where `stop` was given
+    certificate: Certificate | None = None  # of the last look, where `stop` was given
     promises: tuple[tuple[int, float], ...] = ()  # of every look: after how many rows, and the regret promised then
 
 
+@overload
 def train(
-    algorithm: Any,
-    source: Any,
+    algorithm: Algorithm[StateT, ProblemT],
+    source: Source,
+    steps: int,
+    *,
+    seed: int = 0,
+    seeds: None = None,
+    sampling: str | None = None,
+    discount: float | None = None,
+    behaviour: Behaviour = "uniform",
+    reward_range: tuple[float, float] | None = None,
+    record: Sequence[int] = (),
+    target_gap: float | None = None,
+    stop: Regret | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: int = 10_000_000,
+    jobs: int = -1,
+    progress: bool | None = None,
+) -> Run: ...
+
+
+@overload
+def train(
+    algorithm: Algorithm[StateT, ProblemT],
+    source: Source,
+    steps: int,
+    *,
+    seed: int = 0,
+    seeds: Sequence[int],
+    sampling: str | None = None,
+    discount: float | None = None,
+    behaviour: Behaviour = "uniform",
+    reward_range: tuple[float, float] | None = None,
+    record: Sequence[int] = (),
+    target_gap: float | None = None,
+    stop: Regret | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: int = 10_000_000,
+    jobs: int = -1,
+    progress: bool | None = None,
+) -> list[Run]: ...
+
+
+def train(
+    algorithm: Algorithm[StateT, ProblemT],
+    source: Source,
     steps: int,
     *,
     seed: int = 0,
     seeds: Sequence[int] | None = None,
     sampling: str | None = None,
     discount: float | None = None,
-    behaviour: Any = "uniform",
+    behaviour: Behaviour = "uniform",
     reward_range: tuple[float, float] | None = None,
     record: Sequence[int] = (),
     target_gap: float | None = None,
-    stop: Any = None,
-    checkpoint: str | os.PathLike | None = None,
+    stop: Regret | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     every: int = 10_000_000,
     jobs: int = -1,
     progress: bool | None = None,
-) -> Any:
+) -> Run | list[Run]:
     """Run an algorithm on a source of transitions; a Run, or a list of Runs where `seeds` are given.
 
     source      a Simulator; a Log, read once in its order; a Gymnasium environment with discrete spaces, played by
@@ -102,14 +141,14 @@ def train(
     checkpoint  a file to resume from and to write every `every` steps, when interrupted, and at the end
     jobs        how many seeds run at once: -1 for one per core
     """
-    if isinstance(algorithm, type) or not hasattr(algorithm, "advance"):
+    if isinstance(algorithm, type) or not isinstance(algorithm, Algorithm):
         raise ModelError(f"{algorithm!r} is not an algorithm; give one with its choices, such as SPDQ(weights=0.1)")
     steps = _whole("steps", steps, 1)
     options = _Options(steps, _checked_record(record, steps), target_gap, stop, _whole("every", every, 1), progress)
     if stop is not None and (not isinstance(source, Simulator) or checkpoint is not None):
         raise ModelError("stop is for a run on a Simulator without a checkpoint; of a log, ask for its certificate")
-    with_gap = hasattr(algorithm, "weights") and not hasattr(algorithm, "limits")
-    if target_gap is not None and not (options.record and with_gap):
+    traits = algorithm.traits()
+    if target_gap is not None and not (options.record and traits.has_dual and traits.limits is None):
         raise ModelError(
             "target_gap needs an algorithm with a dual and no limits, and steps to look at it: give record"
         )
@@ -117,8 +156,8 @@ def train(
     if len(set(all_seeds)) != len(all_seeds):
         raise ModelError("a seed was given twice; its runs would be the same")
     sampling = _checked_sampling(algorithm, source, sampling)
-    algorithm = _told(algorithm, source, sampling)
-    if is_environment(source):
+    algorithm = algorithm.told(source, sampling)
+    if isinstance(source, Environment):
         if checkpoint is not None:
             raise CheckpointError(
                 "an environment cannot be put back, so its run cannot be resumed; leave out checkpoint"
@@ -129,8 +168,7 @@ def train(
         raise ModelError(f"reward_range is for an environment; {type(source).__name__} has its own")
     else:
         task = source if isinstance(source, Task) else task_of(source, sampling, discount)
-    if hasattr(algorithm, "step_size"):  # PDHG finds its own
-        check_length(algorithm.step_size, min(steps, len(source)) if isinstance(source, Log) else steps)
+    _check_length(traits.longest, min(steps, len(source)) if isinstance(source, Log) else steps)
     zeta = checked_zeta(algorithm, task)
     with _interrupts() as interrupted:
         if seeds is None:
@@ -140,14 +178,15 @@ def train(
 
         paths = {s: None if checkpoint is None else Path(f"{checkpoint}.{s}") for s in all_seeds}
         # Threads, because the kernels hold no lock: nothing is copied, and a seed's run does not know of the others.
-        return Parallel(n_jobs=jobs, prefer="threads")(
+        runs = Parallel(n_jobs=jobs, prefer="threads")(
             delayed(_train)(algorithm, task, zeta, options, s, paths[s], interrupted) for s in all_seeds
         )
+        return [run for run in runs if isinstance(run, Run)]
 
 
-def _checked_sampling(algorithm: Any, source: Any, sampling: str | None) -> str:
+def _checked_sampling(algorithm: Algorithm[StateT, ProblemT], source: Source, sampling: str | None) -> str:
     """The sampling asked for, where the algorithm and the source allow it."""
-    needed = getattr(algorithm, "sampling", None)
+    needed = algorithm.traits().sampling
     if needed is not None and (sampling not in (None, needed) or not isinstance(source, Simulator)):
         name = type(algorithm).__name__
         raise ModelError(f"{name} needs a Simulator with sampling={needed!r}; other rows lead it to another answer")
@@ -158,17 +197,6 @@ def _checked_sampling(algorithm: Any, source: Any, sampling: str | None) -> str:
     return sampling or needed or "trajectory"
 
 
-def _told(algorithm: Any, source: Any, sampling: str) -> Any:
-    """The algorithm with the M_k of the simulator, where it asks to know it."""
-    if not (isinstance(getattr(algorithm, "distribution", None), str) and algorithm.distribution == KNOWN):
-        return algorithm
-    if not isinstance(source, Simulator):
-        raise ModelError(
-            f"distribution is {KNOWN!r}, but {type(source).__name__} does not know its M_k; leave it out to estimate it"
-        )
-    return dataclasses.replace(algorithm, distribution=uniform_pairs(source.mdp) if sampling == "uniform" else source)
-
-
 # ---- the loop
 
 
@@ -177,13 +205,19 @@ class _Options:
     steps: int
     record: tuple[int, ...]
     target_gap: float | None
-    stop: Any
+    stop: Regret | None
     every: int
     progress: bool | None
 
 
 def _train(
-    algorithm: Any, task: Task, zeta: float, options: _Options, seed: int, path: Path | None, interrupted: Any
+    algorithm: Algorithm[StateT, ProblemT],
+    task: Task,
+    zeta: float,
+    options: _Options,
+    seed: int,
+    path: Path | None,
+    interrupted: Callable[[], bool],
 ) -> Run:
     problem = algorithm.problem(task.mdp, zeta)
     state, stream = algorithm.init(task.mdp, seed, zeta), task.stream
@@ -191,20 +225,20 @@ def _train(
     metrics = metrics_of(algorithm, task) if options.record else None
     watch = None if options.stop is None else options.stop.watch(task.mdp, task.start)
     history: list[dict[str, float]] = []
-    settings = {}
+    settings: Settings = {}
     if path is not None:
-        words = {"source": task.identity, "seed": seed, "record": list(options.record)}
-        settings = settings_of(algorithm, **words, target_gap=options.target_gap)
+        said = {"seed": seed, "target_gap": options.target_gap}
+        settings = settings_of(algorithm, source=task.identity, record=list(options.record), **said)
     if path is not None and path.exists():
         history = resume(path, settings, state, walk)
         if state.k[0] > options.steps:
             raise CheckpointError(f"{path}: stands at step {state.k[0]}, beyond the {options.steps} asked for")
-    stream = stream if getattr(algorithm, "needs_rows", True) else None
-    if stream is None and getattr(algorithm, "needs_rows", True):
+    needs_rows = algorithm.traits().needs_rows
+    if stream is None and needs_rows:
         raise ModelError(
             f"{type(algorithm).__name__} learns from transitions; give a Simulator or a Log, not a model alone"
         )
-    size = min(CHUNK, getattr(stream, "chunk", CHUNK))
+    size = min(CHUNK, task.chunk or CHUNK if needs_rows else MODEL_CHUNK)
     rows = Rows.empty(size)
     reason = "target gap" if _reached(history, options) else "steps"
     with _Progress(options, int(state.k[0])) as bar:
@@ -213,20 +247,17 @@ def _train(
             count = min(size, _next_stop(k, options, path) - k)
             if watch is not None:
                 count = min(count, watch.due - k)
-            if stream is not None:
-                chunk = rows.first(count)
+            chunk = rows.first(count)
+            if stream is not None and needs_rows:
                 count = stream.fill(walk, chunk)
                 if count == 0:
                     reason = "end of the rows"
                     break
                 chunk = chunk.first(count)
                 check_rewards(chunk.r, task, k)
-                algorithm.advance(state, problem, chunk, k)
-                if watch is not None:
-                    watch.see(chunk)
-            else:
-                count = min(count, MODEL_CHUNK)
-                algorithm.advance(state, problem, count, k)
+            algorithm.advance(state, problem, chunk, k)
+            if watch is not None:
+                watch.see(chunk)
             k += count
             bar.moved(k)
             if metrics is not None and k in options.record:
@@ -248,8 +279,8 @@ def _train(
     if silent is not None:
         for found in (solution, last):
             fill_silent(found, mdp, silent)
-    looked = () if watch is None else (watch.certificate, tuple(watch.promises))
-    return Run(solution, last, _table(history), k, seed, reason, *looked)
+    certificate, promises = (None, ()) if watch is None else (watch.certificate, tuple(watch.promises))
+    return Run(solution, last, _table(history), k, seed, reason, certificate, promises)
 
 
 def _reached(history: list[dict[str, float]], options: _Options) -> bool:
@@ -271,7 +302,7 @@ def _table(history: list[dict[str, float]]) -> pa.Table:
 
 
 @contextmanager
-def _interrupts() -> Iterator[Any]:
+def _interrupts() -> Iterator[Callable[[], bool]]:
     """Whether Ctrl-C was pressed, asked between two chunks, when everything is in place to be saved."""
     pressed = threading.Event()
     if threading.current_thread() is not threading.main_thread():
@@ -323,18 +354,21 @@ class _Progress:
 # ---- checks at the border
 
 
-def _whole(name: str, number: Any, least: int) -> int:
-    try:
-        whole = operator.index(number)
-    except TypeError:
-        whole = least - 1
+def _check_length(longest: int | None, steps: int) -> None:
+    """Refuse a list of step sizes that ends before the run does."""
+    if longest is not None and longest < steps:
+        raise ModelError(f"step sizes were given for {longest} steps; {steps} are to be taken")
+
+
+def _whole(name: str, number: object, least: int) -> int:
+    whole = operator.index(number) if isinstance(number, SupportsIndex) else least - 1
     if whole < least:
         raise ModelError(f"{name} is {number!r}; it must be a whole number, at least {least}")
     return whole
 
 
-def _checked_record(record: Any, steps: int) -> tuple[int, ...]:
-    if not np.iterable(record):
+def _checked_record(record: object, steps: int) -> tuple[int, ...]:
+    if not isinstance(record, Iterable):
         raise ModelError(f"record is {record!r}; it must list the steps to record")
     wanted = tuple(sorted({_whole("a step to record", step, 1) for step in record}))
     if wanted and not (wanted[0] >= 1 and wanted[-1] <= steps):

@@ -2,7 +2,8 @@
 
 exact        solve: the dictionary of methods
 dynamic      modified and Krylov policy iteration
-pdhg         restarted primal-dual hybrid gradient, on the bilinear form of the saddle problem (bilinear)
+pdhg         restarted primal-dual hybrid gradient, on the bilinear form of the saddle problem (bilinear); on counts
+             that grow (counted_pdhg)
 programs     the paper's linear programs and their duals, by HiGHS
 gaps         how far a point is from the saddle: the true gap and the paper's pseudo gap
 limited      the same with limits: the program, column generation (Dantzig-Wolfe), PDHG with prices
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from dualq.base.faces import face
 
 if TYPE_CHECKING:
+    from dualq.solvers import counted_pdhg as counted_pdhg
     from dualq.solvers.dynamic import solve_dynamic as solve_dynamic
     from dualq.solvers.exact import solve as solve
     from dualq.solvers.gaps import duality_gap as duality_gap
@@ -22,6 +24,5 @@ if TYPE_CHECKING:
     from dualq.solvers.limited.program import LimitedSolution as LimitedSolution
     from dualq.solvers.limited.program import least_shift as least_shift
     from dualq.solvers.limited.program import most_room as most_room
-    from dualq.solvers.pdhg import PDHG as PDHG
 
 __getattr__, __dir__, __all__ = face(__name__, __file__)

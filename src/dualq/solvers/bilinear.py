@@ -23,7 +23,7 @@ NEWTON = 100  # passes of a projection; two or three are usual
 LEAST_VALUE = 1e-3  # part of B (max R - min R)
 
 
-class Model(NamedTuple):
+class BilinearModel(NamedTuple):
     """The saddle problem: the pairs that exist, state by state, in the kernel's units; read-only."""
 
     first: Array  # (S + 1,) where each state's pairs begin
@@ -81,13 +81,13 @@ class Target(NamedTuple):
     least: float  # size of eta'V below which the gap is not measured relative to it
 
     @classmethod
-    def of(cls, model: Model, units: Units, tolerance: float) -> Target:
+    def of(cls, model: BilinearModel, units: Units, tolerance: float) -> Target:
         """The target of a known model."""
         least = LEAST_VALUE * model.mass * float(np.ptp(model.R))
         return cls(tolerance, units.shift / units.value, model.mass * float(model.R.min()), least)
 
 
-def model_of(mdp: MDP, units: Units) -> Model:
+def model_of(mdp: MDP, units: Units) -> BilinearModel:
     """The saddle problem of a known model, over the pairs that exist."""
     pairs = np.flatnonzero(mdp.available)
     ptr = np.append(mdp.indptr[pairs], mdp.indptr[-1])
@@ -95,7 +95,7 @@ def model_of(mdp: MDP, units: Units) -> Model:
     return packed(mdp.available.sum(axis=1), ptr, mdp.indices, mdp.probabilities, R, units.eta, mdp.discount)
 
 
-def packed(counts: Array, ptr: Array, indices: Array, P: Array, R: Array, eta: Array, alpha: float) -> Model:
+def packed(counts: Array, ptr: Array, indices: Array, P: Array, R: Array, eta: Array, alpha: float) -> BilinearModel:
     """The saddle problem, with its preconditioner."""
     first = np.concatenate([[0], np.cumsum(counts)])
     idx = unsigned(np.ascontiguousarray(indices))
@@ -104,7 +104,7 @@ def packed(counts: Array, ptr: Array, indices: Array, P: Array, R: Array, eta: A
     _precondition(first, ptr, idx, P, alpha, tau, sigma)
     # the worst case of a row, the usual one of n terms, sqrt n
     unit = 0.5 * np.finfo(float).eps * (int(np.diff(ptr).max()) + 4 + np.sqrt(R.size))
-    return Model(first, ptr, idx, P, R, eta, tau, sigma, alpha, float(eta.sum()) / (1.0 - alpha), unit)
+    return BilinearModel(first, ptr, idx, P, R, eta, tau, sigma, alpha, float(eta.sum()) / (1.0 - alpha), unit)
 
 
 # ---- policies and values
@@ -118,7 +118,7 @@ class Evaluated(NamedTuple):
     value: float  # eta'V
 
 
-def evaluated(model: Model, r: Array, last: Evaluated | None) -> Evaluated:
+def evaluated(model: BilinearModel, r: Array, last: Evaluated | None) -> Evaluated:
     """The policy that takes the largest r in each state."""
     chosen = np.empty(model.eta.size, np.int64)
     _greedy(model.first, r, chosen)
@@ -128,14 +128,14 @@ def evaluated(model: Model, r: Array, last: Evaluated | None) -> Evaluated:
     return Evaluated(chosen, V, float(model.eta @ V))
 
 
-def feasible_values(model: Model, V: Array) -> tuple[Array, Array]:
+def feasible_values(model: BilinearModel, V: Array) -> tuple[Array, Array]:
     """V = max_a Q, and Q = R + alpha P (V + c) per pair, c = max (R - K V) / (1 - alpha)."""
     r = model.residual(V)
     q = r + np.repeat(V, np.diff(model.first)) + model.alpha * (r.max() / (1.0 - model.alpha))
     return np.maximum.reduceat(q, model.first[:-1]), q
 
 
-def proven_bound(model: Model, V: Array) -> float:
+def proven_bound(model: BilinearModel, V: Array) -> float:
     """|V - V*| <= max |T V - V| / (1 - alpha), rounding included."""
     residual = np.abs(np.maximum.reduceat(model.residual(V), model.first[:-1])).max()
     size = np.abs(model.R).max() + 2.0 * np.abs(V).max()

@@ -1,4 +1,4 @@
-"""Restarted, preconditioned primal-dual hybrid gradient, on a model or on counts that grow.
+"""Restarted, preconditioned primal-dual hybrid gradient. counted_pdhg.py runs it on counts that grow.
 
 Problem   the LP without Q, with K = E - alpha P, one row per pair:                                     (eq:saddlepont)
               min over V, max over lambda in D of  L(V, lambda) = eta'V + lambda'(R - K V)
@@ -34,17 +34,6 @@ Stops     when the gap is at most the tolerance times the size of eta'V*: its ab
 Gives     Q = R + alpha P (V + c), V = max_a Q (feasible: never below V*), lambda, and (lower, upper) on eta'V*.
 Cost      O(nonzeros) a step; a polish is two sparse linear systems.
 
-On counts   `PDHG` counts rows as they come. Every `every` rows P and R are the frequencies and mean rewards of
-          `logs/counts.py`, `iterations` steps are taken from where the last ones ended, and the point is polished, the
-          greedy policy at the start of the steps taking the place of the last polish's.
-          The model of a simulator is used for its shape, range of rewards and discount alone; that its rows list the
-          possible successors saves a search, and a successor that never came has probability 0.
-          - A pair never seen is not available: no lambda, no part in V. Its Q is given as least + alpha min V, least
-            the lower end of the reward range: as if it led to the worst state known. So it is chosen last.
-          - What follows an end is worth 0. A state that was never left is absorbing and pays 0, as in `Counts.mdp`.
-          - bounds are those of the empirical problem: they say nothing of what the log does not show.
-          - reading the answer between two multiples of `every` takes the steps for the rows since, on a copy.
-
     paper                here             public
     alpha                alpha            discount (of the model)
     eta                  eta              weights
@@ -59,25 +48,23 @@ Units     rewards are moved and scaled from their range to [-1, 1], eta is divid
 
 from __future__ import annotations
 
-import operator
 import warnings
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from dualq.base import LogError, ModelError, Rows, kernel, unsigned
+from dualq.base import ModelError, kernel
 from dualq.model import MDP, Solution, solve_chain
 from dualq.solvers.bilinear import (
+    BilinearModel,
     Evaluated,
-    Model,
     Target,
     Units,
     evaluated,
     feasible_values,
     gradient_of,
     model_of,
-    packed,
     project_mass,
     proven_bound,
     residual_of,
@@ -128,11 +115,11 @@ NEVER = Target(0.0, 0.0, 0.0, 0.0)
 
 def solve_pdhg(
     mdp: MDP,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     tolerance: float = TOLERANCE,
     warm_start: Solution | None = None,
     *,
-    distribution: Any = None,
+    distribution: ArrayLike | None = None,
     max_iterations: int = MAX_ITERATIONS,
     polish_every: int | None = POLISH_EVERY,
 ) -> Solution:
@@ -151,14 +138,14 @@ def solve_pdhg(
         if warm_start.Q.shape != mdp.rewards.shape:
             raise ModelError(f"the warm start is for {warm_start.Q.shape}; the model has {mdp.rewards.shape}")
         V, lambda_ = (warm_start.V - units.shift) / units.value, np.maximum(warm_start.occupancy.ravel()[pairs], 0.0)
-    work = _start(model, V, lambda_, 1.0)
+    work = start_work(model, V, lambda_, 1.0)
     target = Target.of(model, units, tolerance)
     every = max_iterations if polish_every is None else polish_every
     last = None
     while work.total[0] < max_iterations and not _is_done(work, target):
-        _iterate(work, model, min(every, max_iterations - int(work.total[0])), target)
+        iterate(work, model, min(every, max_iterations - int(work.total[0])), target)
         if polish_every is not None and not _is_done(work, target):
-            last = _polish(work, model, last)
+            last = polish(work, model, last)
     if not _is_done(work, target):
         gap = units.value * units.weight * (work.upper[0] - work.lower[0])
         warnings.warn(f"the gap is {gap:.1e} after {work.total[0]:,} steps, not yet what was asked for", stacklevel=3)
@@ -179,7 +166,7 @@ def solve_pdhg(
     )
 
 
-def _start(model: Model, V: Array, lambda_: Array, omega: float) -> Work:
+def start_work(model: BilinearModel, V: Array, lambda_: Array, omega: float) -> Work:
     """An iteration at its start; lambda gets the mass B."""
     total = lambda_.sum()
     lambda_ = lambda_ * (model.mass / total) if total > 0.0 else np.full(lambda_.size, model.mass / lambda_.size)
@@ -205,7 +192,7 @@ def _start(model: Model, V: Array, lambda_: Array, omega: float) -> Work:
     return work
 
 
-def _point(model: Model, V: Array, lambda_: Array) -> Point:
+def _point(model: BilinearModel, V: Array, lambda_: Array) -> Point:
     r, d, g = np.empty(model.R.size), np.empty(V.size), np.empty(V.size)
     residual_of(model, V, r, d)
     gradient_of(model, lambda_, g)
@@ -216,7 +203,7 @@ def _is_done(work: Work, target: Target) -> bool:
     return bool(small_enough(work.lower[0], work.upper[0], target))
 
 
-def _polish(work: Work, model: Model, last: Evaluated | None) -> Evaluated:
+def polish(work: Work, model: BilinearModel, last: Evaluated | None) -> Evaluated:
     """Restart from a policy's values and occupancy if their gap is smaller; the policy, no worse than the last one."""
     found = evaluated(model, work.step.r, last)
     if last is not None:
@@ -298,7 +285,7 @@ def _restart(work, model):
 
 
 @kernel
-def _iterate(work, model, count, target):
+def iterate(work, model, count, target):
     """Take `count` steps in place, fewer where the gap is small enough before."""
     V, lambda_, r, g = work.z
     V_step, lambda_step, r_step, g_step = work.step
@@ -336,179 +323,3 @@ def _iterate(work, model, count, target):
         for i in range(r.size):
             lambda_[i] = w * (2.0 * lambda_step[i] - lambda_[i]) + (1.0 - w) * work.anchor.lambda_[i]
             r[i] = w * (2.0 * r_step[i] - r[i]) + (1.0 - w) * work.anchor.r[i]
-
-
-# ---- counts that grow
-
-
-class State(NamedTuple):
-    """All that the next step needs, and nothing else: this is what a checkpoint holds."""
-
-    n: Array  # (nonzeros,) how often each successor came, in the order of the model's rows
-    ends: Array  # (S + 1, A) how often a pair ended an episode; the last state is what follows an end
-    reward_sum: Array  # (S + 1, A)
-    V: Array  # (S + 1,) in the kernel's units
-    lambda_: Array  # (S + 1, A)
-    omega: Array  # (1,)
-    bounds: Array  # (2,) lower and upper
-    k: Array  # (1,) rows counted
-
-
-class Problem(NamedTuple):
-    """What is read and never changed; of the model its shape alone."""
-
-    indptr: Array  # ((S + 1) A + 1,) where the successors of each pair stand in n
-    indices: Array  # (nonzeros,)
-    units: Units
-    alpha: float
-
-
-@dataclass(frozen=True, eq=False)
-class PDHG:
-    """PDHG on the counts of the rows so far; nothing needs tuning.
-
-    weights      eta: one per state, one for all, or None for reward_bound / |S| each
-    every        rows between two rounds of steps
-    iterations   steps in a round; a polish follows
-    """
-
-    weights: Any = None
-    every: int = 100
-    iterations: int = 20
-
-    def __post_init__(self):
-        for name in ("every", "iterations"):
-            try:
-                whole = operator.index(getattr(self, name))
-            except TypeError:
-                whole = 0
-            if whole < 1:
-                raise ModelError(f"{name} is {getattr(self, name)!r}; it must be a whole number, at least 1")
-
-    def problem(self, mdp: MDP, zeta: float = 1.0) -> Problem:
-        """The shape of the model. `mdp` need only know which successors can occur, rewards' range and discount."""
-        indptr = np.append(mdp.indptr, np.repeat(mdp.indptr[-1:], mdp.num_actions))
-        return Problem(indptr, mdp.indices, Units.of(mdp, mdp.checked_weights(self.weights)), mdp.discount)
-
-    def init(self, mdp: MDP, seed: int, zeta: float) -> State:
-        """The state before the first row."""
-        shape = mdp.num_states + 1, mdp.num_actions
-        return State(
-            n=np.zeros(mdp.indices.size, np.int64),
-            ends=np.zeros(shape, np.int64),
-            reward_sum=np.zeros(shape),
-            V=np.zeros(shape[0]),
-            lambda_=np.ones(shape),
-            omega=np.ones(1),
-            bounds=np.array([-np.inf, np.inf]),
-            k=np.zeros(1, np.int64),
-        )
-
-    def advance(self, state: State, problem: Problem, rows: Rows, k: int) -> None:
-        """Count the rows, the first of them row k, in place; take steps at every multiple of `every`."""
-        begin = 0
-        while begin < rows.s.size:
-            end = min(rows.s.size, begin + self.every - int(state.k[0]) % self.every)
-            chunk = Rows(*(column[begin:end] for column in rows))
-            unknown = _count(state, unsigned(problem.indptr), problem.indices, *chunk)
-            if unknown >= 0:
-                s, a, _, s_next, _ = (column[unknown] for column in chunk)
-                raise LogError(f"row {k + begin + unknown}: ({s}, {a}) led to {s_next}, which the model does not list")
-            if state.k[0] % self.every == 0:
-                self._round(state, problem)
-            begin = end
-
-    def _round(self, state: State, problem: Problem) -> None:
-        """Some steps on the counts as they are, in place."""
-        model, pairs = _empirical(state, problem)
-        V, lambda_ = state.V[: model.eta.size], state.lambda_.ravel()
-        state.V[-1] = -problem.units.shift / problem.units.value  # 0 in the user's units
-        work = _start(model, V, lambda_[pairs], float(state.omega[0]))
-        before = evaluated(model, work.step.r, None)
-        _iterate(work, model, self.iterations, NEVER)
-        _polish(work, model, before)
-        V[:], lambda_[:] = work.step.V, 0.0
-        lambda_[pairs] = work.step.lambda_
-        state.omega[:] = work.omega
-        state.bounds[:] = work.lower[0], work.upper[0]
-
-    def solution(self, state: State, mdp: MDP) -> Solution:
-        """The last point, made feasible, in the user's units, from all rows so far."""
-        problem = self.problem(mdp)
-        if state.k[0] % self.every:
-            state = State(*(array.copy() for array in state))
-            self._round(state, problem)
-        units, visits = problem.units, _visits(state, problem)[:-1]
-        V, Q = state.V[:-1], np.zeros(state.lambda_.shape)
-        if state.k[0]:
-            model, pairs = _empirical(state, problem)
-            V, Q.ravel()[pairs] = feasible_values(model, state.V[: model.eta.size])
-        V, Q = units.value * V[: mdp.num_states] + units.shift, units.value * Q[:-1] + units.shift
-        Q = np.where(visits > 0, Q, mdp.reward_range[0] + mdp.discount * V.min())
-        Q = np.where(visits.any(axis=1, keepdims=True), Q, V[:, None])
-        return Solution(
-            mdp,
-            V,
-            Q=np.where(mdp.available, Q, -np.inf),
-            occupancy=np.where(mdp.available, units.weight * state.lambda_[:-1], 0.0),
-            distribution=np.maximum(visits, 0.5) / max(1, int(state.k[0])),  # never seen: half a visit
-            weights=self.weights,
-            bounds=units.total(*state.bounds),
-            method="PDHG on counts",
-            iterations=int(state.k[0]),
-        )
-
-    last = solution  # the last iterate is the answer
-
-
-def _visits(state: State, problem: Problem) -> Array:
-    """n(s, a) (S + 1, A)."""
-    before = np.concatenate([[0], np.cumsum(state.n)])
-    return (before[problem.indptr[1:]] - before[problem.indptr[:-1]]).reshape(state.ends.shape) + state.ends
-
-
-def _empirical(state: State, problem: Problem) -> tuple[Model, Array]:
-    """The model of the counts, and its pairs as places in `state.lambda_`; its states are the first of `state.V`.
-
-    A state that was never left has one pair, which leads back; so has the end, which is there if some row ended.
-    """
-    visits, units, A = _visits(state, problem), problem.units, state.ends.shape[1]
-    S = visits.shape[0] if state.ends.any() else visits.shape[0] - 1
-    seen = visits[:S] > 0
-    stuck = np.flatnonzero(~seen.any(axis=1))
-    seen[stuck, 0] = True
-    pairs = np.flatnonzero(seen)
-
-    came, ended = np.flatnonzero(state.n), np.flatnonzero(state.ends)
-    row = np.concatenate([np.repeat(np.arange(visits.size), np.diff(problem.indptr))[came], ended, stuck * A])
-    column = np.concatenate([problem.indices[came], np.full(ended.size, S - 1, np.int32), stuck.astype(np.int32)])
-    times = np.concatenate([state.n[came], state.ends.ravel()[ended], np.ones(stuck.size, np.int64)])
-    order = np.argsort(row, kind="stable")
-    ptr = np.searchsorted(row[order], np.append(pairs, visits.size))
-    total = np.maximum(visits.ravel(), 1)
-    P = (times / total[row])[order]
-    R = ((state.reward_sum.ravel() / total)[pairs] - units.centre) / units.value
-    eta = np.append(units.eta, 0.0)[:S]
-    return packed(seen.sum(axis=1), ptr, column[order], P, R, eta, problem.alpha), pairs
-
-
-@kernel
-def _count(state, indptr, indices, s, a, r, s_next, ended):
-    """Count rows, in place; the first whose successor is not listed, -1 if there is none."""
-    num_actions = state.ends.shape[1]
-    for i in range(s.size):
-        if ended[i]:
-            state.ends[s[i], a[i]] += 1
-        else:
-            pair = np.int64(s[i]) * num_actions + np.int64(a[i])
-            place = -1
-            for j in range(indptr[pair], indptr[pair + 1]):
-                if indices[j] == s_next[i]:
-                    place = np.int64(j)
-                    break
-            if place < 0:
-                return i
-            state.n[place] += 1
-        state.reward_sum[s[i], a[i]] += r[i]
-    state.k[0] += s.size
-    return -1

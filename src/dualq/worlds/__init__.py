@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from dualq.worlds.simulator import Simulator as Simulator
     from dualq.worlds.simulator import settling as settling
     from dualq.worlds.simulator import wandering as wandering
+    from dualq.worlds.streams import Behaviour as Behaviour
     from dualq.worlds.streams import Counted as Counted
+    from dualq.worlds.streams import Environment as Environment
     from dualq.worlds.streams import Played as Played
     from dualq.worlds.streams import UniformPairs as UniformPairs
     from dualq.worlds.streams import play as play

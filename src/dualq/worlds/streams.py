@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple, Protocol, SupportsFloat, SupportsIndex, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from dualq.base import (
     Labels,
     LogError,
     ModelError,
+    PlaceT,
     Recorded,
     RecordedState,
     Rows,
@@ -109,6 +110,52 @@ def _draw_uniform(tables, available, state, rows):
     state.rng[0] = x
 
 
+@runtime_checkable
+class Discrete(Protocol):
+    """The whole numbers `start` to `start + n - 1`, as Gymnasium's Discrete space has them."""
+
+    @property
+    def n(self) -> int | np.integer:
+        """How many."""
+        ...
+
+    @property
+    def start(self) -> int | np.integer:
+        """The first."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """() for a single number."""
+        ...
+
+
+@runtime_checkable
+class Environment(Protocol):
+    """What is asked of a Gymnasium environment."""
+
+    @property
+    def observation_space(self) -> object:
+        """What can be seen."""
+        ...
+
+    @property
+    def action_space(self) -> object:
+        """What can be done."""
+        ...
+
+    def reset(self, *, seed: int | None = None) -> tuple[object, object]:
+        """(observation, info) at the begin of an episode."""
+        ...
+
+    def step(self, action: int, /) -> tuple[object, SupportsFloat, bool, bool, object]:
+        """(observation, reward, terminated, truncated, info)."""
+        ...
+
+
+Behaviour: TypeAlias = "Callable[[int], int] | Policy | str"
+
+
 class PlayedState(NamedTuple):
     """Where a game stands; the environment itself cannot be put on paper."""
 
@@ -129,11 +176,11 @@ class Played:
     go on. States and actions have the environment's own numbers as labels.
     """
 
-    chunk = 1 << 10  # rows at a time: an environment may be slow, and somebody may be watching
-
-    def __init__(self, env: Any, behaviour: Callable[[int], int] | Policy | str = "uniform"):
+    def __init__(self, env: Environment, behaviour: Behaviour = "uniform"):
         self.env = env
-        self.states, self.actions = _discrete(env, "observation", "state"), _discrete(env, "action", "action")
+        self.states = _discrete(env.observation_space, "observation", "state")
+        self.actions = _discrete(env.action_space, "action", "action")
+        self._first_state, self._first_action = _first(self.states), _first(self.actions)
         shape = len(self.states), len(self.actions)
         self._function, self._policy, self._theta = None, None, np.empty((0, 0))
         if isinstance(behaviour, TablePolicy):
@@ -169,7 +216,7 @@ class Played:
             if s < 0:
                 s = self._place(self.states, self.env.reset()[0], "observation", k)
             a = self._act(s, k, state.rng)
-            observation, reward, terminated, truncated, _ = self.env.step(self.actions[a])
+            observation, reward, terminated, truncated, _ = self.env.step(self._first_action + a)
             self._played += 1
             r = float(reward)
             if not np.isfinite(r):
@@ -181,25 +228,23 @@ class Played:
 
     def _act(self, s: int, k: int, rng: Array) -> int:
         if self._function is not None:
-            return self._place(self.actions, self._function(self.states[s]), "action", k)
+            return self._place(self.actions, self._function(self._first_state + s), "action", k)
         if self._policy is not None:
             rng[0] = advance(rng[0])
             return self._place(self.actions, self._policy.act(self.states[s], seed=int(bits(rng[0]))), "action", k)
         return int(_choose(self._theta, s, rng))
 
     @staticmethod
-    def _place(labels: Labels, number: Any, name: str, k: int) -> int:
-        try:
-            place = operator.index(number) - labels[0]
-        except TypeError:
-            place = -1
+    def _place(labels: Labels, number: object, name: str, k: int) -> int:
+        first = _first(labels)
+        place = operator.index(number) - first if isinstance(number, SupportsIndex) else -1
         if not 0 <= place < len(labels):
-            known = f"a whole number from {labels[0]} to {labels[len(labels) - 1]}"
+            known = f"a whole number from {first} to {first + len(labels) - 1}"
             raise LogError(f"step {k}: {name} is {number!r}; it must be {known}")
         return place
 
 
-def play(env: Any, steps: int, behaviour: Callable[[int], int] | Policy | str = "uniform", seed: int = 0) -> ArrayLog:
+def play(env: Environment, steps: int, behaviour: Behaviour = "uniform", seed: int = 0) -> ArrayLog:
     """A Log of a Gymnasium environment with discrete spaces, played for some steps; its episodes are numbered."""
     stream, rows, episode = Played(env, behaviour), Rows.empty(int(steps)), np.zeros(int(steps), np.int64)
     state = stream.init(seed)
@@ -209,13 +254,19 @@ def play(env: Any, steps: int, behaviour: Callable[[int], int] | Policy | str = 
     return ArrayLog.from_rows(rows, stream.states, stream.actions, source=f"{env}, played", episode=episode)
 
 
-def _discrete(env: Any, kind: str, name: str) -> Labels:
+def _discrete(space: object, kind: str, name: str) -> Labels:
     """The numbers of a discrete space."""
-    space = getattr(env, f"{kind}_space", None)
-    n, first = getattr(space, "n", None), getattr(space, "start", 0)
-    if not isinstance(n, int | np.integer) or getattr(space, "shape", ()) != ():
+    if not isinstance(space, Discrete) or space.shape != ():
         raise ModelError(f"the {kind} space is {space}; it must be discrete: the whole numbers 0 to n - 1")
-    return Labels(int(n) if first == 0 else range(int(first), int(first + n)), name)
+    n, first = int(space.n), int(space.start)
+    return Labels(n if first == 0 else range(first, first + n), name)
+
+
+def _first(labels: Labels) -> int:
+    """The first of the whole numbers that are the labels of a space."""
+    first = labels[0]
+    assert isinstance(first, int)
+    return first
 
 
 @kernel
@@ -225,26 +276,27 @@ def _choose(theta, s, rng):
     return find(theta[s], 0, theta.shape[1], uniform(rng[0]) * theta[s, -1])
 
 
-class Counted:
+class Counted(Generic[PlaceT]):
     """The rows of another stream, counted as they pass; a game that is played again is counted anew."""
 
     BUFFER = 1 << 16  # rows that are kept before they are counted
 
-    def __init__(self, stream: Any, states: Labels, actions: Labels, reward_range: tuple[float, float] | None = None):
+    def __init__(
+        self, stream: Stream[PlaceT], states: Labels, actions: Labels, reward_range: tuple[float, float] | None = None
+    ):
         self.stream, self.states, self.actions, self.reward_range = stream, states, actions, reward_range
-        self.chunk = getattr(stream, "chunk", self.BUFFER)
         self._forget()
 
     def _forget(self) -> None:
         self._counts: Counts | None = None
         self._kept: list[Rows] = []
 
-    def init(self, seed: int) -> Any:
+    def init(self, seed: int) -> PlaceT:
         """As the stream has it."""
         self._forget()
         return self.stream.init(seed)
 
-    def fill(self, state: Any, rows: Rows) -> int:
+    def fill(self, state: PlaceT, rows: Rows) -> int:
         """Fill the chunk, and count it."""
         count = self.stream.fill(state, rows)
         self._kept.append(Rows(*(column[:count].copy() for column in rows)))

@@ -20,7 +20,7 @@ import numpy as np
 
 from dualq._version import __version__
 from dualq.base import CheckpointError, as_json_array, from_json_array, load_arrays, save_arrays
-from dualq.online import task_of, train
+from dualq.online import Algorithm, ProblemT, StateT, task_of, train
 from dualq.worlds import Simulator
 
 Array = np.ndarray
@@ -92,7 +92,7 @@ Results = Mapping[Key, Measured]
 
 def trained(
     name: str,
-    algorithm: Any,
+    algorithm: Algorithm[StateT, ProblemT],
     source: Simulator,
     steps: int,
     record: Sequence[int],
@@ -107,10 +107,10 @@ def trained(
         run = train(algorithm, source, steps, seed=seed, record=record, sampling=sampling, progress=False)
         return {column: run.history[column].to_numpy() for column in ("step", *wanted)}
 
-    how = sampling or getattr(algorithm, "sampling", None) or "trajectory"
+    how = sampling or algorithm.traits().sampling or "trajectory"
     words = {
         "algorithm": type(algorithm).__name__,
-        "choices": {field.name: repr(getattr(algorithm, field.name)) for field in dataclasses.fields(algorithm)},
+        "choices": {name: repr(choice) for name, choice in vars(algorithm).items()},
         "source": source_words(source, how),
         "steps": steps,
         "record": [int(step) for step in record],

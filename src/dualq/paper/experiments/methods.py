@@ -23,8 +23,22 @@ import numpy as np
 from dualq.base import Recorded, Rows
 from dualq.logs import Counts
 from dualq.model import Solution, TablePolicy
-from dualq.online import SPDQ, SPDRL, QLearning, Task, constant, inverse_sqrt, linear, train, visits
-from dualq.solvers import PDHG, solve
+from dualq.online import (
+    PDHG,
+    SPDQ,
+    SPDRL,
+    Algorithm,
+    ProblemT,
+    QLearning,
+    StateT,
+    Task,
+    constant,
+    inverse_sqrt,
+    linear,
+    train,
+    visits,
+)
+from dualq.solvers import solve
 
 Array = np.ndarray
 Answer = tuple[Array | None, TablePolicy]  # Q, policy
@@ -45,12 +59,13 @@ GRID = [(scale, part) for scale in (1.0, 4.0) for part in (1.0, 0.1, 0.01)]  # g
 
 def rows_of(task: Task, seed: int, count: int) -> Recorded:
     """The first rows of a seed's stream."""
-    rows = Rows.empty(count)
-    task.stream.fill(task.stream.init(seed), rows)
+    rows, stream = Rows.empty(count), task.stream
+    assert stream is not None, "a model alone has no rows"
+    stream.fill(stream.init(seed), rows)
     return Recorded(*rows)
 
 
-def _run(algorithm: Any, task: Task, rows: Recorded, N: int, seed: int) -> Any:
+def _run(algorithm: Algorithm[StateT, ProblemT], task: Task, rows: Recorded, N: int, seed: int) -> Solution:
     part = dataclasses.replace(task, stream=Recorded(*rows.rows.first(N)))
     return train(algorithm, part, N, seed=seed, progress=False).solution
 

@@ -58,7 +58,7 @@ import scipy.sparse as sp
 from dualq.base import ModelError, kernel
 from dualq.model import MDP, Limit, TablePolicy, as_limits, solve_chain
 from dualq.solvers.bilinear import (
-    Model,
+    BilinearModel,
     Target,
     Units,
     evaluated,
@@ -108,11 +108,11 @@ class Work(NamedTuple):
 class Priced(NamedTuple):
     """The saddle problem, in the kernel's units; read-only."""
 
-    model: Model  # sigma with the limits in it
+    model: BilinearModel  # sigma with the limits in it
     G: Array  # (pairs, limits)
     tau_w: Array  # (limits,)
 
-    def at(self, w: Array) -> Model:
+    def at(self, w: Array) -> BilinearModel:
         """The model without limits whose reward is R - G w."""
         return self.model._replace(R=self.model.R - self.G @ w)
 
@@ -246,14 +246,14 @@ def _polished(step: Point, problem: Priced, found: Found, w_mixture: Array) -> t
     return found, new
 
 
-def _upper(model: Model, V: Array) -> float:
+def _upper(model: BilinearModel, V: Array) -> float:
     """eta'(T V + alpha/(1-alpha) hi), rounding included."""
     d = np.maximum.reduceat(model.residual(V), model.first[:-1])
     rounding = model.unit * (np.abs(model.R).max() + 2.0 * np.abs(V).max())
     return float(model.eta @ (V + d) + (model.alpha * d.max() + rounding) * model.mass)
 
 
-def _occupancy(model: Model, weights: Array) -> Array:
+def _occupancy(model: BilinearModel, weights: Array) -> Array:
     """The occupancy of the policy that takes the pairs of a state in proportion to their weights."""
     begin, many = model.first[:-1], np.diff(model.first)
     total = np.repeat(np.add.reduceat(weights, begin), many)
