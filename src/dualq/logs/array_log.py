@@ -19,89 +19,124 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from dualq.base import Labels, LogError, Recorded, Rows, write_whole
+from dualq.base import Label, Labels, LogError, Recorded, Rows, write_whole
 from dualq.logs.checks.battery import checks_of
 from dualq.logs.checks.coverage import Coverage
 from dualq.logs.checks.drift import Periods, drift_of, periods_of_rows
 from dualq.logs.checks.findings import Finding
 from dualq.logs.checks.markov import if_not_too_long, markov_of_trace
 from dualq.logs.checks.trace import Trace
-from dualq.logs.counts import Counts, check_costs, check_rows
+from dualq.logs.counts import Counts, Range, check_costs, check_rows
+from dualq.logs.reading.schema import Bins
+from dualq.logs.reading.sources import METADATA
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Array = np.ndarray
 
-METADATA = b"dualq"  # the key of what a Parquet file keeps beside its columns: JSON
 TABLE_CHUNK = 1 << 20  # rows
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class ArrayLog:
     """Recorded transitions, checked once and read-only after.
 
-    state, action, reward, next_state   (rows,) places of labels, and rewards
-    states, actions   labels, or how many there are: 0, 1, 2, ...
-    ended             (rows,) whether an episode ended; nowhere, if not given
-    time              (rows,) whole numbers; 0, 1, 2, ... if not given. Rows are kept in its order (see stream.py)
-    reward_range      what rewards can be, if that is known; if not, what they were, and `range_known` is False
-    source            one line: where the rows come from
-    episode           (rows,) whole numbers, if there are episodes
-    costs             {cost: (rows,)}, and `cost_ranges` {cost: what it can be} for those where that is known
+    Parameters
+    ----------
+    state, action, reward, next_state : array_like, (rows,)
+        Places of labels 0, 1, 2, ..., and rewards.
+    states, actions : Labels, int or sequence
+        Labels, or how many there are: 0, 1, 2, ...
+    ended : array_like of bool, optional
+        Whether an episode ended with the row; nowhere, if not given.
+    time : array_like of int, optional
+        0, 1, 2, ... if not given. Rows are kept in its order (see stream.py).
+    reward_range : (float, float), optional
+        What rewards can be, if that is known. If not, it is what they were, and `range_known` is False.
+    source : str
+        One line: where the rows come from.
+    episode : array_like of int, optional
+        Which episode each row belongs to.
+    costs : {cost: array_like}
+        What each row cost, and `cost_ranges` what costs can be, for those where that is known.
+
+    Examples
+    --------
+    >>> import dualq
+    >>> log = dualq.ArrayLog([0, 1, 1], [0, 0, 1], [1.0, 2.0, 3.0], [1, 1, 0], states=2, actions=["wait", "go"])
+    >>> len(log), log.reward_range
+    (3, (1.0, 3.0))
+    >>> log.counts().visits
+    array([[1, 0],
+           [1, 1]])
     """
 
     state: Array = field(repr=False)
     action: Array = field(repr=False)
     reward: Array = field(repr=False)
     next_state: Array = field(repr=False)
-    states: Any
-    actions: Any
-    ended: Any = field(default=None, repr=False)
-    time: Any = field(default=None, repr=False)
-    reward_range: Any = None
-    source: str = "arrays"
-    episode: Any = field(default=None, repr=False)
-    costs: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    cost_ranges: Any = None
-    range_known: bool = field(init=False)
-    cost_ranges_known: frozenset[str] = field(init=False)
-    restarts: bool = field(init=False, repr=False)  # whether time counts the steps of each episode
+    states: Labels
+    actions: Labels
+    ended: Array = field(repr=False)
+    time: Array = field(repr=False)
+    reward_range: Range
+    source: str
+    episode: Array | None = field(repr=False)
+    costs: Mapping[str, Array] = field(repr=False)
+    cost_ranges: Mapping[str, Range]
+    range_known: bool
+    cost_ranges_known: frozenset[str]
+    restarts: bool = field(repr=False)  # whether time counts the steps of each episode
 
-    def __post_init__(self):
-        for name, kind in (("states", "state"), ("actions", "action")):
-            labels = getattr(self, name)
-            if not isinstance(labels, Labels):
-                object.__setattr__(self, name, Labels(labels, kind))
-        rows = Recorded(self.state, self.action, self.reward, self.next_state, self.ended).rows
-        time = np.arange(len(rows.s)) if self.time is None else np.ascontiguousarray(self.time, np.int64)
-        if time.shape != rows.s.shape:
-            raise LogError(f"the column time has {time.size} rows; the others have {rows.s.size}")
-        drawn = check_rows(rows, self.states, self.actions, self.reward_range)
-        known = self.reward_range is not None
-        low, high = self.reward_range if known else drawn
-        columns = dict(zip(("state", "action", "reward", "next_state", "ended"), rows, strict=True), time=time)
-        if self.episode is not None:
-            columns["episode"] = np.ascontiguousarray(self.episode, np.int64)
-            if columns["episode"].shape != rows.s.shape:
-                raise LogError(f"the column episode has {columns['episode'].size} rows; the others have {rows.s.size}")
-        costs, ranges = check_costs(self.costs, rows.s.size, self.cost_ranges or {})
-        restarts = self.time is not None and _restarts(time, columns.get("episode"))
-        order = None if self.time is None else _time_order(time, columns.get("episode"), restarts)
+    def __init__(
+        self,
+        state: ArrayLike,
+        action: ArrayLike,
+        reward: ArrayLike,
+        next_state: ArrayLike,
+        states: Labels | Sequence[Label] | int,
+        actions: Labels | Sequence[Label] | int,
+        ended: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        reward_range: Range | None = None,
+        source: str = "arrays",
+        episode: ArrayLike | None = None,
+        costs: Mapping[str, ArrayLike] | None = None,
+        cost_ranges: Mapping[str, Range] | None = None,
+    ):
+        states = states if isinstance(states, Labels) else Labels(states, "state")
+        actions = actions if isinstance(actions, Labels) else Labels(actions, "action")
+        rows = Recorded(state, action, reward, next_state, ended).rows
+        seen = check_rows(rows, states, actions, reward_range)
+        low, high = seen if reward_range is None else reward_range
+        columns: dict[str, Array] = dict(zip(("state", "action", "reward", "next_state", "ended"), rows, strict=True))
+        columns["time"] = np.arange(rows.s.size) if time is None else _whole_numbers("time", time, rows.s.size)
+        if episode is not None:
+            columns["episode"] = _whole_numbers("episode", episode, rows.s.size)
+        paid, ranges = check_costs(costs or {}, rows.s.size, cost_ranges or {})
+        restarts = time is not None and _restarts(columns["time"], columns.get("episode"))
+        order = None if time is None else _time_order(columns["time"], columns.get("episode"), restarts)
         for name, column in columns.items():
-            column = column.view() if order is None else column[order]
-            column.flags.writeable = False
-            object.__setattr__(self, name, column)
-        object.__setattr__(self, "restarts", restarts)
-        object.__setattr__(self, "reward_range", (float(low), float(high)))
-        object.__setattr__(self, "range_known", known)
-        object.__setattr__(self, "cost_ranges_known", frozenset(self.cost_ranges or {}))
-        object.__setattr__(self, "costs", costs if order is None else {name: x[order] for name, x in costs.items()})
-        object.__setattr__(self, "cost_ranges", ranges)
+            columns[name] = column.view() if order is None else column[order]
+            columns[name].flags.writeable = False
+        vars(self).update(
+            {"episode": None, **columns},
+            states=states,
+            actions=actions,
+            reward_range=(float(low), float(high)),
+            source=source,
+            costs=paid if order is None else {name: x[order] for name, x in paid.items()},
+            cost_ranges=ranges,
+            range_known=reward_range is not None,
+            cost_ranges_known=frozenset(cost_ranges or {}),
+            restarts=restarts,
+        )
 
     @classmethod
     def from_rows(
@@ -109,9 +144,9 @@ class ArrayLog:
         rows: Rows,
         states: Labels,
         actions: Labels,
-        reward_range: Any = None,
+        reward_range: Range | None = None,
         source: str = "rows",
-        episode: Any = None,
+        episode: ArrayLike | None = None,
     ) -> ArrayLog:
         """A log of rows as streams give them, in their order; the rows are shared, not copied."""
         s, a, r, s_next, ended = rows
@@ -121,7 +156,7 @@ class ArrayLog:
     has_order = True  # rows are kept in the order in which they happened
 
     @property
-    def bins(self) -> dict[str, Any]:
+    def bins(self) -> dict[str, Bins]:
         """Nothing was cut into bins."""
         return {}
 
@@ -203,19 +238,21 @@ class ArrayLog:
         return Coverage(counts, len(self), 0, 0, jumps, drift, by, level, memory, checks=checks)
 
     def _periods(self, periods: int) -> Periods | None:
-        clock, by = (self.episode, "episode") if self.restarts else (self.time, "time")
+        clock, by = self.time, "time"
+        if self.restarts and self.episode is not None:
+            clock, by = self.episode, "episode"
         return periods_of_rows(self.rows, clock, by, len(self.states), periods)
 
     def trace(self) -> Trace:
         """The rows one after another, episode by episode."""
         order, first = self.by_episode()
-        column = {name: getattr(self, name)[order] for name in ("state", "action", "reward", "next_state", "ended")}
+        rows = Rows(*(column[order] for column in self.rows))
         return Trace(
-            s=column["state"],
-            a=column["action"],
-            r=column["reward"],
-            s_next=column["next_state"],
-            ended=column["ended"],
+            s=rows.s,
+            a=rows.a,
+            r=rows.r,
+            s_next=rows.s_next,
+            ended=rows.ended,
             cut=np.zeros(len(self), bool),
             bad=np.zeros(len(self), bool),
             episode=np.cumsum(first) - 1,
@@ -258,7 +295,7 @@ class ArrayLog:
         """The log as an Arrow table, in labels, with the reward range among the schema's metadata."""
         import pyarrow as pa
 
-        columns: dict[str, Any] = {}
+        columns: dict[str, pa.Array | pa.ChunkedArray] = {}
         columns |= _labelled(self.columns["state"], self.states, self.state)
         columns |= _labelled(self.columns["action"], self.actions, self.action)
         columns["reward"] = pa.array(self.reward)
@@ -272,13 +309,13 @@ class ArrayLog:
             if cost in columns:
                 raise LogError(f"the cost {cost!r} has the name of another column; call it otherwise")
             columns[cost] = pa.array(values)
-        kept = {"source": self.source, "columns": self.columns}
+        beside: dict[str, object] = {"source": self.source, "columns": self.columns}
         if self.range_known:
-            kept["reward_range"] = self.reward_range
+            beside["reward_range"] = self.reward_range
         if self.costs:
-            kept["costs"] = list(self.costs)
-            kept["cost_ranges"] = {cost: self.cost_ranges[cost] for cost in sorted(self.cost_ranges_known)}
-        return pa.table(columns, metadata={METADATA: json.dumps(kept).encode()})
+            beside["costs"] = list(self.costs)
+            beside["cost_ranges"] = {cost: self.cost_ranges[cost] for cost in sorted(self.cost_ranges_known)}
+        return pa.table(columns, metadata={METADATA: json.dumps(beside).encode()})
 
     def to_parquet(self, path: str | os.PathLike) -> None:
         """Write the table as a Parquet file, whole or not at all; rewards are exact."""
@@ -288,6 +325,13 @@ class ArrayLog:
         sink = pa.BufferOutputStream()
         parquet.write_table(self.table(), sink)
         write_whole(path, sink.getvalue().to_pybytes())
+
+
+def _whole_numbers(name: str, values: ArrayLike, rows: int) -> Array:
+    column = np.ascontiguousarray(values, np.int64)
+    if column.shape != (rows,):
+        raise LogError(f"the column {name} has {column.size} rows; the others have {rows}")
+    return column
 
 
 def _restarts(time: Array, episode: Array | None) -> bool:
@@ -309,7 +353,7 @@ def _time_order(time: Array, episode: Array | None, restarts: bool) -> Array | N
     return None if (np.diff(order) == 1).all() else order
 
 
-def _labelled(names: tuple[str, ...], labels: Labels, places: Array) -> dict[str, Any]:
+def _labelled(names: tuple[str, ...], labels: Labels, places: Array) -> dict[str, pa.ChunkedArray]:
     """{column: the labels at these places}, one column for each of their parts; types as the labels have them."""
     import pyarrow as pa
 

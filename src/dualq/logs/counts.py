@@ -23,19 +23,32 @@ Three things that a log leaves open, and how `mdp` closes them:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import NamedTuple, TypedDict, Unpack
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
-from dualq.base import Labels, LogError, Recorded, Rows
+from dualq.base import ErrorParts, Labels, LogError, Recorded, Rows
 from dualq.logs.support import Support
 from dualq.model import MDP, checked_discount
 
 Array = np.ndarray
+Range = tuple[float, float]  # the least and the greatest that a number can be
+
+
+class Said(TypedDict):
+    """What counts know beside their sums: labels, and what numbers can be."""
+
+    states: Labels
+    actions: Labels
+    reward_range: Range
+    range_known: bool
+    cost_ranges: Mapping[str, Range]
+    cost_ranges_known: frozenset[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,27 +78,27 @@ class Counts:
     @classmethod
     def from_arrays(
         cls,
-        s: Any,
-        a: Any,
-        r: Any,
-        s_next: Any,
-        ended: Any = None,
+        s: ArrayLike,
+        a: ArrayLike,
+        r: ArrayLike,
+        s_next: ArrayLike,
+        ended: ArrayLike | None = None,
         *,
         states: Labels | int,
         actions: Labels | int,
         reward_range: tuple[float, float] | None = None,
-        costs: Mapping[str, Any] | None = None,
-        cost_ranges: Mapping[str, tuple[float, float]] | None = None,
+        costs: Mapping[str, ArrayLike] | None = None,
+        cost_ranges: Mapping[str, Range] | None = None,
     ) -> Counts:
         """Count transitions given as arrays of places 0, 1, 2, ...; labels, or how many there are of each."""
         rows = Recorded(s, a, r, s_next, ended).rows
         states = states if isinstance(states, Labels) else Labels(states, "state")
         actions = actions if isinstance(actions, Labels) else Labels(actions, "action")
         drawn = check_rows(rows, states, actions, reward_range)
-        costs, ranges = check_costs(costs or {}, rows.r.size, cost_ranges or {})
+        paid, ranges = check_costs(costs or {}, rows.r.size, cost_ranges or {})
         known = frozenset(cost_ranges or {})
         return cls.from_rows(
-            rows, states, actions, reward_range or drawn, reward_range is not None, costs, ranges, known
+            rows, states, actions, reward_range or drawn, reward_range is not None, paid, ranges, known
         )
 
     @classmethod
@@ -116,27 +129,34 @@ class Counts:
 
     @classmethod
     def from_groups(
-        cls, s: Array, a: Array, s_next: Array, ended: Array, sums: Any, costs: Any, **words: Any
+        cls,
+        s: Array,
+        a: Array,
+        s_next: Array,
+        ended: Array,
+        sums: Sequence[Array],
+        costs: Sequence[str],
+        **said: Unpack[Said],
     ) -> Counts:
         """Counts of groups that an engine made; groups of the same (s, a, s', ended) are put together.
 
         sums    n, then sum and sum of squares of the reward, then the same of each cost, an entry per group
-        words   the labels and ranges
+        said    the labels and ranges
         """
-        shape = len(words["states"]), len(words["actions"])
-        return cls._of_sums(_grouped(s, a, s_next, ended, sums, *shape), list(costs), **words)
+        shape = len(said["states"]), len(said["actions"])
+        return cls._of_sums(_grouped(s, a, s_next, ended, sums, *shape), costs, **said)
 
     @classmethod
-    def _of_sums(cls, columns: dict[str, Any], costs: list[str], **words: Any) -> Counts:
-        n, reward_sum, reward_square_sum, *rest = columns.pop("sums")
+    def _of_sums(cls, groups: _Groups, costs: Sequence[str], **said: Unpack[Said]) -> Counts:
+        n, reward_sum, reward_square_sum, *rest = groups.sums
         return cls(
-            **columns,
+            *groups.keys,
             n=n.astype(np.int64),
             reward_sum=reward_sum,
             reward_square_sum=reward_square_sum,
             cost_sums=dict(zip(costs, rest[::2], strict=True)),
             cost_square_sums=dict(zip(costs, rest[1::2], strict=True)),
-            **words,
+            **said,
         )
 
     def merge(self, other: Counts) -> Counts:
@@ -164,7 +184,7 @@ class Counts:
             cost_ranges_known=self.cost_ranges_known & other.cost_ranges_known,
         )
 
-    def _in_order(self, costs: Mapping[str, Any]) -> Counts:
+    def _in_order(self, costs: Iterable[str]) -> Counts:
         sums, squares = ({cost: of[cost] for cost in costs} for of in (self.cost_sums, self.cost_square_sums))
         return replace(self, cost_sums=sums, cost_square_sums=squares)
 
@@ -286,11 +306,13 @@ def check_rows(
         wrong = (column < 0) | (column >= len(labels))
         if wrong.any():
             i = int(wrong.argmax())
-            raise LogError(f"row {i}: {name} is {column[i]}; it must be a place from 0 to {len(labels) - 1}")
+            right = f"it must be a place from 0 to {len(labels) - 1}"
+            raise LogError(f"row {i}: {name} is {column[i]}; {right}", row=i, column=name, value=int(column[i]))
     wrong = ~np.isfinite(rows.r)
     if wrong.any():
         i = int(wrong.argmax())
-        raise LogError(f"row {i}: reward is {rows.r[i]:g}; rewards must be finite numbers")
+        found: ErrorParts = {"row": i, "column": "reward", "value": float(rows.r[i])}
+        raise LogError(f"row {i}: reward is {rows.r[i]:g}; rewards must be finite numbers", **found)
     drawn = (float(rows.r.min()), float(rows.r.max())) if rows.r.size else (0.0, 0.0)
     if reward_range is None:
         return drawn
@@ -300,20 +322,21 @@ def check_rows(
     wrong = (rows.r < low) | (rows.r > high)
     if wrong.any():
         i = int(wrong.argmax())
-        raise LogError(f"row {i}: reward is {rows.r[i]:g}; the known range is [{low:g}, {high:g}]")
+        found: ErrorParts = {"row": i, "column": "reward", "value": float(rows.r[i])}
+        raise LogError(f"row {i}: reward is {rows.r[i]:g}; the known range is [{low:g}, {high:g}]", **found)
     return drawn
 
 
 def check_costs(
-    costs: Mapping[str, Any], rows: int, cost_ranges: Mapping[str, tuple[float, float]]
-) -> tuple[dict[str, Array], dict[str, tuple[float, float]]]:
+    costs: Mapping[str, ArrayLike], rows: int, cost_ranges: Mapping[str, Range]
+) -> tuple[dict[str, Array], dict[str, Range]]:
     """Refuse costs that are not finite or out of range; the costs as arrays, and the range of each."""
     for cost in cost_ranges:
         if cost not in costs:
             raise LogError(f"a range is given for the cost {cost!r}; the costs are {', '.join(costs) or 'none'}")
     arrays, ranges = {}, {}
-    for cost, values in costs.items():
-        values = np.ascontiguousarray(values, float)
+    for cost, given in costs.items():
+        values = np.ascontiguousarray(given, float)
         if values.shape != (rows,):
             raise LogError(f"the cost {cost!r} has {values.size} values; there are {rows} rows")
         wrong = ~np.isfinite(values)
@@ -323,14 +346,26 @@ def check_costs(
         if wrong.any():
             i = int(wrong.argmax())
             right = f"in [{low:g}, {high:g}]" if cost in cost_ranges else "finite numbers"
-            raise LogError(f"row {i}: the cost {cost!r} is {values[i]:g}; costs must be {right}")
+            found: ErrorParts = {"row": i, "column": cost, "value": float(values[i])}
+            raise LogError(f"row {i}: the cost {cost!r} is {values[i]:g}; costs must be {right}", **found)
         arrays[cost], ranges[cost] = values, (float(low), float(high))
     return arrays, ranges
 
 
+class _Groups(NamedTuple):
+    keys: tuple[Array, Array, Array, Array]  # s, a, s', ended: each once, sorted
+    sums: list[Array]  # of every weight
+
+
 def _grouped(
-    s: Array, a: Array, s_next: Array, ended: Array, weights: Any, num_states: int, num_actions: int
-) -> dict[str, Any]:
+    s: Array,
+    a: Array,
+    s_next: Array,
+    ended: Array,
+    weights: Sequence[Array | None],
+    num_states: int,
+    num_actions: int,
+) -> _Groups:
     """The keys of Counts, each (s, a, s', ended) once, sorted, and the sums of the weights; None is 1 for each row."""
     num_keys = 2 * num_actions * num_states**2
     if num_keys >= 2**63:
@@ -346,16 +381,11 @@ def _grouped(
     rest, last = np.divmod(groups, 2)
     pair, to = np.divmod(rest, num_states)
     from_, by = np.divmod(pair, num_actions)
-    return {
-        "s": from_.astype(np.int32),
-        "a": by.astype(np.int32),
-        "s_next": to.astype(np.int32),
-        "ended": last.astype(bool),
-        "sums": sums,
-    }
+    keys = from_.astype(np.int32), by.astype(np.int32), to.astype(np.int32), last.astype(bool)
+    return _Groups(keys, sums)
 
 
-def _widest(ranges: list[tuple[tuple[float, float], Any]]) -> tuple[float, float]:
+def _widest(ranges: list[tuple[Range, int]]) -> Range:
     """The range that holds all that say something; the first, where none does."""
     saying = [r for r, says in ranges if says] or [ranges[0][0]]
     return min(low for low, _ in saying), max(high for _, high in saying)

@@ -12,18 +12,18 @@ order), else "log".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
-from dualq.base import LogError, ModelError
+from dualq.base import Label, LogError, ModelError
 from dualq.logs.counts import Counts
 from dualq.logs.log import Log
 
 Array = np.ndarray
+Start = str | Mapping[Label, float] | None  # a word, or a weight for each of some states
 
 
-def start_weights(log: Log | Counts, start: Any = None) -> Array:
+def start_weights(log: Log | Counts, start: Start = None) -> Array:
     """(S,) weights that sum to 1, of a log or of counts, which know no episodes."""
     counts = log if isinstance(log, Counts) else log.counts()
     episodic = None if isinstance(log, Counts) or not log.has_episodes else log
@@ -51,7 +51,7 @@ def start_weights(log: Log | Counts, start: Any = None) -> Array:
     return weights / total
 
 
-def _given(counts: Counts, start: Mapping[Any, float]) -> Array:
+def _given(counts: Counts, start: Mapping[Label, float]) -> Array:
     weights = np.zeros(len(counts.states))
     for label, weight in start.items():
         try:

@@ -13,16 +13,20 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dualq.base import LogError, RecordedState, Rows
 from dualq.logs.reading.counting import Counted
 from dualq.logs.reading.engines import batches, reading
+from dualq.logs.reading.expressions import Table
 from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import ROW
 from dualq.logs.reading.sources import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Array = np.ndarray
 
@@ -119,7 +123,7 @@ class _Reader:
         batch = next(self.batches, None)
         return None if batch is None else self._decoded(batch)
 
-    def _decoded(self, batch: Any) -> Rows:
+    def _decoded(self, batch: pa.RecordBatch) -> Rows:
         """The labels' places."""
         q = self.q
         s, s_next = (self.states.find([batch[name] for name in names]) for names in (q.s, q.n))
@@ -131,7 +135,7 @@ class _Reader:
         return Rows(s, a, batch["r"].to_numpy(), s_next, ended)
 
 
-def rows_in_order(q: Questions, order: list[str], some_dropped: bool) -> Any:
+def rows_in_order(q: Questions, order: list[str], some_dropped: bool) -> Table:
     """The rows that have a successor, sorted by the columns of `order`, or as they stand where there are none."""
     table = q.used(some_dropped)
     if order:

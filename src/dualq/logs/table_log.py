@@ -49,7 +49,7 @@ class TableLog:
     @property
     def source(self) -> str:
         """One line: where the rows come from."""
-        return self.opened.kept.get("source") or self.opened.name
+        return self.opened.kept.source or self.opened.name
 
     @property
     def questions(self) -> Questions:

@@ -15,11 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from dualq.base import Labels, count, few
+from dualq.base import Label, Labels, count, few
 from dualq.logs.checks.findings import Finding
 from dualq.logs.counts import Counts
 
@@ -86,7 +85,7 @@ class Coverage:
         return float(seen.size**2 / (1.0 / seen).sum()) if seen.size else 0.0
 
     @property
-    def never_left(self) -> list[Any]:
+    def never_left(self) -> list[Label]:
         """The labels of the states that rows lead to and none leaves."""
         return [self.states[int(place)] for place in self.counts.never_left]
 
@@ -161,7 +160,7 @@ class Coverage:
         notes += [f"{finding.brief}, {cause}" for finding, cause in causes if cause is not None]
         return [*notes, *self.remarks]
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """The figures, as plain values."""
         S, A = self.visits.shape
         return {

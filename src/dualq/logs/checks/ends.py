@@ -15,7 +15,6 @@ Finding  Rows at which a recording stopped, beside rows that were followed by an
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from dualq.logs.counts import Counts
 from dualq.logs.reading.counting import Counted
 from dualq.logs.reading.engines import reading
 from dualq.logs.reading.episodes import Episodes, clock_of, per_episode
+from dualq.logs.reading.expressions import Kind, differ
 from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import ROW
 
@@ -104,7 +104,7 @@ def _early(q: Questions, facts: Episodes) -> int:
     before = per["last"] < (facts.rows - facts.count if q.schema.time == ROW else facts.last[1])
     early = per.filter(before & (per["rows"] < facts.lengths[1]))
     if more:
-        early = early.filter((early["cut_at"] != early["last"]).fill_null(True))
+        early = early.filter(differ(early["cut_at"], early["last"]).fill_null(True))
     number = int(early.count().to_pyarrow().as_py())
     kind = per[q.e[0]].type()
     if q.counter and 0 < number <= max(1, UNDER_WAY * facts.count) and len(q.e) == 1 and _runs(kind):
@@ -114,7 +114,7 @@ def _early(q: Questions, facts: Episodes) -> int:
     return number
 
 
-def _runs(kind: Any) -> bool:
+def _runs(kind: Kind) -> bool:
     return kind.is_numeric() or kind.is_temporal()
 
 

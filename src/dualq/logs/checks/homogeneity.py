@@ -22,9 +22,9 @@ Logarithms  of p are kept: where a change is clear p itself is 0 in floating poi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import gammaincc, gammaln  # scipy.stats takes longer to import than all of dualq
 
 Array = np.ndarray
@@ -51,7 +51,7 @@ class Outcome:
         return float(np.exp(self.log_p))
 
 
-def alike_counts(group: Any, row: Any, column: Any, n: Any) -> Outcome:
+def alike_counts(group: ArrayLike, row: ArrayLike, column: ArrayLike, n: ArrayLike) -> Outcome:
     """Whether the rows of each group's table of counts are alike; one entry per cell, in any order."""
     group, row, column = (np.asarray(x, np.int64) for x in (group, row, column))
     n = np.asarray(n, float)
@@ -92,7 +92,7 @@ def _pooled(group: Array, row: Array, column: Array, n: Array) -> tuple[Array, A
     return row, group, column, n
 
 
-def alike_means(group: Any, row: Any, n: Any, sums: Any) -> Outcome:
+def alike_means(group: ArrayLike, row: ArrayLike, n: ArrayLike, sums: ArrayLike) -> Outcome:
     """Whether the means of each group's rows are alike; `sums` of x, x^2, x^3, x^4, an entry per (group, row)."""
     group, row = (np.asarray(x, np.int64) for x in (group, row))
     n, sums = np.asarray(n, float), np.asarray(sums, float)
@@ -143,7 +143,7 @@ def _variance_over_orders(N: Array, rows: Array, inverse: Array, m2: Array, m4: 
     return second - (t * m2 * N / (N - 1)) ** 2
 
 
-def scores(group: Any, x: Any) -> Array:
+def scores(group: ArrayLike, x: ArrayLike) -> Array:
     """Numbers as their ranks within the group, between -1 and 1; what differs by rounding is equal.
 
     So one number that is far from all others says no more than that it is the largest.
@@ -165,13 +165,13 @@ def scores(group: Any, x: Any) -> Array:
     return (2.0 * (rank - first[where]) + 1.0) / N[where] - 1.0
 
 
-def alike_scores(group: Any, row: Any, x: Array) -> Outcome:
+def alike_scores(group: ArrayLike, row: ArrayLike, x: Array) -> Outcome:
     """Whether the means of each group's rows are alike; one entry per number, with `scores` of its group."""
     x2 = x * x
     return alike_means(group, row, np.ones(x.size), np.array([x, x2, x2 * x, x2 * x2]))
 
 
-def alike_tables(group: Any, row: Any, column: Any) -> Outcome:
+def alike_tables(group: ArrayLike, row: ArrayLike, column: ArrayLike) -> Outcome:
     """Whether the rows of each group's table are alike, whatever their sizes; one entry per count of 1."""
     group, row, column = (np.asarray(x, np.int64) for x in (group, row, column))
     group, row, column, n = _thinned(group, row, column)
@@ -223,7 +223,7 @@ def _thinned(group: Array, row: Array, column: Array) -> tuple[Array, Array, Arr
     return group, row, column, np.bincount(where, n)
 
 
-def log_tail(a: Any, x: Any) -> Array:
+def log_tail(a: ArrayLike, x: ArrayLike) -> Array:
     """Log of P(X >= x) for X with the gamma distribution of shape a; chi-square with 2a degrees of freedom is 2X.
 
     Where the probability is 0 in floating point x is far above a, and the first convergent of the continued fraction,
@@ -238,7 +238,7 @@ def log_tail(a: Any, x: Any) -> Array:
     )
 
 
-def _together(log_sum: Any, log_each: Array, groups: Array) -> Outcome:
+def _together(log_sum: Array, log_each: Array, groups: Array) -> Outcome:
     log_p = np.log(2.0) + min(float(log_sum), np.log(log_each.size) + float(log_each.min()))
     return Outcome(min(0.0, float(log_p)), int(log_each.size), int(groups[int(log_each.argmin())]))
 

@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dualq.logs.reading.column_types import seconds
 from dualq.logs.reading.counting import Counted, flags_of
+from dualq.logs.reading.expressions import Expression, literal, null, same
 from dualq.logs.reading.schema import Bins
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Array = np.ndarray
 
@@ -87,18 +91,16 @@ class Trace:
 
 def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
     """Of a log that lies in an engine, and has an order."""
-    import ibis
-
     q, rows = counted.questions, counted.counts.total + counted.dropped
     table = q.followed(raw=True)
-    bad = q.bad(table) if q.skip_bad else ibis.literal(False)
+    bad = q.bad(table) if q.skip_bad else literal(False)
     table = table.mutate(bad=bad)
     whole = rows <= most
     if not whole and q.e:
         parts = -(-rows // most)
-        table = table.filter(table[q.e[0]].hash() % parts == 0)
+        table = table.filter(same(table[q.e[0]].hash() % parts, 0))
     elif not whole:
-        table = table.order_by(ibis.desc("t")).limit(most)
+        table = table.order_by(table.t.desc()).limit(most)
     binned = [c for c in q.schema.state if c in q.bins]
     raw = {c: f"raw{list(q.schema.columns).index(c)}" for c in binned}
     kept = [*q.s, *q.a, *q.n, *q.numbers, *(x for x in ("ended", "cut", "gap") if x in table.columns)]
@@ -137,14 +139,13 @@ def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
     )
 
 
-def _clock(t: Any) -> Any:
-    import ibis
+def _clock(t: Expression) -> Expression:
 
     kind = t.type()
-    return seconds(t) if kind.is_numeric() or kind.is_date() or kind.is_timestamp() else ibis.null("float64")
+    return seconds(t) if kind.is_numeric() or kind.is_date() or kind.is_timestamp() else null("float64")
 
 
-def _changes(columns: list[Any], rows: int) -> Array:
+def _changes(columns: list[pa.ChunkedArray], rows: int) -> Array:
     """0 for the first label, 1 for the next, ... of sorted rows."""
     if not columns or rows == 0:
         return np.zeros(rows, np.int64)

@@ -21,7 +21,7 @@ import datetime
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,10 +29,15 @@ from dualq.base import LogError, count
 from dualq.logs.reading.column_types import seconds
 from dualq.logs.reading.columns import FEW, bins_words, numbers_in
 from dualq.logs.reading.engines import reading
+from dualq.logs.reading.expressions import Table, rows_up_to
+from dualq.logs.reading.options import BinsAsked, BinsOfColumn, Moment
 from dualq.logs.reading.period import part_of
 from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import ROW, Schema
 from dualq.logs.reading.sources import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Array = np.ndarray
 
@@ -47,7 +52,7 @@ SLIP = 1e-9  # 3.913 / 0.001 is a little less than 3913
 OWN = 50  # rows from which an action is looked at by itself
 
 
-def asked_bins(opened: Source, schema: Schema, bins: Any) -> dict[str, Any]:
+def asked_bins(opened: Source, schema: Schema, bins: BinsAsked | None) -> dict[str, BinsOfColumn]:
     """{column: what was asked for}; "auto" stands for every number of the state that has many values."""
     if bins is None:
         return {}
@@ -61,7 +66,9 @@ def asked_bins(opened: Source, schema: Schema, bins: Any) -> dict[str, Any]:
     return {column: AUTO for column, x in found.items() if x.different > FEW}
 
 
-def found_bins(opened: Source, q: Questions, bins: Mapping[str, Any]) -> tuple[Source, dict[str, Any]]:
+def found_bins(
+    opened: Source, q: Questions, bins: Mapping[str, BinsOfColumn]
+) -> tuple[Source, dict[str, BinsOfColumn]]:
     """The rows that are to be counted, and the bins, with edges where "auto" was asked for."""
     columns = [column for column, wanted in bins.items() if isinstance(wanted, str) and wanted == AUTO]
     if not columns:
@@ -94,7 +101,7 @@ def found_bins(opened: Source, q: Questions, bins: Mapping[str, Any]) -> tuple[S
 # ---- the earliest rows
 
 
-def _cut(opened: Source, q: Questions) -> tuple[str, Any]:
+def _cut(opened: Source, q: Questions) -> tuple[str, Moment]:
     """The clock, and its value up to which rows are early, as part_of takes it."""
     schema, table = q.schema, opened.table
     if schema.time is None:
@@ -109,7 +116,7 @@ def _cut(opened: Source, q: Questions) -> tuple[str, Any]:
     value = table[name] if by_episode else q.moment(table[name])
     dates = value.type().is_temporal()
     clock = seconds(value) if dates else value
-    clocks: Any = table.select(clock=clock)
+    clocks = table.select(clock=clock)
     cut = _at(clocks.filter(clocks.clock.notnull()), int(rows * share))
     if cut is None:
         wrong = f"most rows have the first values of {name}"
@@ -120,12 +127,10 @@ def _cut(opened: Source, q: Questions) -> tuple[str, Any]:
     return name, moment.date().isoformat() if moment.time() == datetime.time() else moment.isoformat(" ")
 
 
-def _at(table: Any, place: int) -> Any:
+def _at(table: Table, place: int) -> float | None:
     """The first value that at least `place` rows lie before; None where that would be most of the rows."""
-    import ibis
-
     sizes = table.group_by("clock").agg(n=table.count())
-    upto = sizes.n.sum().over(ibis.cumulative_window(order_by=sizes.clock))
+    upto = sizes.n.sum().over(rows_up_to(sizes.clock))
     sizes = sizes.mutate(before=upto - sizes.n)
     sizes = sizes.filter(sizes.before >= max(place, 1))
     found = sizes.order_by("clock").limit(1).to_pyarrow().to_pylist()
@@ -139,28 +144,26 @@ def _at(table: Any, place: int) -> Any:
 class _Seen:
     """The early rows as arrays: numbers of the state, groups of actions, and standardised targets."""
 
-    def __init__(self, rows: Any, q: Questions, columns: list[str]):
+    def __init__(self, rows: pa.Table, q: Questions, columns: list[str]):
         ended = rows["ended"].fill_null(False).to_numpy().astype(bool) if "ended" in rows.column_names else None
-        following = {n: _numbers(rows[n]) for n in q.n}
+        following = [x for x in (_numbers(rows[n]) for n in q.n) if x is not None]
         known = np.ones(len(rows), bool)
         for name in (*q.s, *q.a, *q.numbers):
             known &= rows[name].is_valid().to_numpy()
         going = np.logical_and.reduce([rows[n].is_valid().to_numpy() for n in q.n])
         known &= going | (False if ended is None else ended)
         self.rows = int(known.sum())
-        raw = {column: _numbers(rows[s]) for s, column in zip(q.s, q.schema.state, strict=True)}
         self.states = {column: rows[s].filter(known) for s, column in zip(q.s, q.schema.state, strict=True)}
         self.actions = _codes([rows[a] for a in q.a])[known]
-        targets = [_numbers(rows[name]) for name in q.numbers]
+        targets = [rows[name].to_numpy() for name in q.numbers]
         targets += [ended.astype(float)] if ended is not None else []
-        for n in q.n:
-            if following[n] is not None:
-                targets.append(following[n] if ended is None else np.where(ended, np.nan, following[n]))
+        targets += following if ended is None else [np.where(ended, np.nan, x) for x in following]
         self.targets = _standardised(np.array([target[known] for target in targets]))
-        self.numbers = {column: raw[column][known] for column in columns}
+        raw = {column: _numbers(rows[s]) for s, column in zip(q.s, q.schema.state, strict=True) if column in columns}
+        self.numbers = {column: x[known] for column, x in raw.items() if x is not None}
         self.group = _groups(self.actions)
 
-    def others(self, bins: Mapping[str, Any]) -> float:
+    def others(self, bins: Mapping[str, BinsOfColumn]) -> float:
         """Pairs that the columns without "auto" make: their states, times the actions."""
         found = float(max(np.unique(self.actions).size, 1))
         for column, values in self.states.items():
@@ -171,7 +174,7 @@ class _Seen:
         return found
 
 
-def _numbers(column: Any) -> Any:
+def _numbers(column: pa.ChunkedArray) -> Array | None:
     """A column of numbers as an array, NaN where it has none; None where it holds no numbers."""
     import pyarrow as pa
 
@@ -181,7 +184,7 @@ def _numbers(column: Any) -> Any:
     return column.cast(pa.float64()).to_numpy(zero_copy_only=False)
 
 
-def _codes(columns: list[Any]) -> Array:
+def _codes(columns: list[pa.ChunkedArray]) -> Array:
     codes = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         found = column.combine_chunks().dictionary_encode()

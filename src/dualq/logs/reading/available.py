@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dualq.base import LogError, ModelError, count
+from dualq.base import Label, LogError, ModelError, count
 from dualq.logs.counts import Counts
 from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import Schema, near
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Array = np.ndarray
-Declared = tuple[tuple[Any, ...], ...]  # actions that exist, taken or not: a value for each of their columns
+Declared = tuple[tuple[Label, ...], ...]  # actions that exist, taken or not: a value for each of their columns
 
 
-def listed_actions(schema: Schema, available: Any) -> Declared:
+def listed_actions(schema: Schema, available: object) -> Declared:
     """Every action that is listed in `available`, a value for each of its columns."""
     names, right = schema.action, "it must be {state: [actions]}"
     if not isinstance(available, Mapping):
@@ -60,7 +60,7 @@ def declared_columns(q: Questions, declared: Declared, taken: list[pa.ChunkedArr
     return columns
 
 
-def available_pairs(counts: Counts, given: Mapping[Any, Any]) -> Array:
+def available_pairs(counts: Counts, given: Mapping[Label, Iterable[Label]]) -> Array:
     """(S, A) which actions exist where: those listed; all, in states that are not."""
     mask = np.ones(counts.shape, bool)
     for state, actions in given.items():

@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from dualq.base import LogError, write_whole
+from dualq.base import ErrorParts, LogError, write_whole
 from dualq.logs.reading.column_types import number
 from dualq.logs.reading.decisions import Condition
 from dualq.logs.reading.engines import batches, reading
+from dualq.logs.reading.expressions import Table
+from dualq.logs.reading.options import Value
 from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.sources import FILE, NUMBER, Source
 from dualq.logs.reading.times import MOSTLY
@@ -36,7 +38,8 @@ def stop_at_the_first(opened: Source, q: Questions) -> None:
         rows = (table.order_by(order) if order else table).limit(1).to_pyarrow().to_pylist()
     if rows:
         advice = "correct it, or set bad rows aside with skip_bad=True (--skip-bad)"
-        raise LogError(f"{_where(opened, q, rows[0])}: {_wrong(q, rows[0], conditions)}; {advice}")
+        wrong = f"{_where(opened, q, rows[0])}: {_wrong(q, rows[0], conditions)}; {advice}"
+        raise LogError(wrong, **_parts(opened, q, rows[0], conditions))
     if not all(np.isfinite(_sums(q))):
         raise LogError(f"{opened.name}: the rewards or costs are too large to be added up; use a larger unit")
 
@@ -47,7 +50,7 @@ def _sums(q: Questions) -> list[float]:
     return [float(x) if x is not None else 0.0 for x in sums[0].values()]
 
 
-def _bad(opened: Source, q: Questions) -> tuple[Any, list[Condition]]:
+def _bad(opened: Source, q: Questions) -> tuple[Table, list[Condition]]:
     with reading(opened.name):
         table = opened.numbered() if opened.numbered is not None else opened.table
         asked = q.on(table)
@@ -66,7 +69,20 @@ def _where(opened: Source, q: Questions, row: Mapping[str, Any]) -> str:
     return f"{opened.name}: the row with {known}"
 
 
-def _raw(row: Mapping[str, Any]) -> list[Any]:
+def _parts(opened: Source, q: Questions, row: Mapping[str, Any], conditions: list[Condition]) -> ErrorParts:
+    """The same as fields of the error."""
+    column = conditions[row["reason"]].columns[-1]
+    parts: ErrorParts = {"column": column, "value": row[f"raw{list(q.schema.columns).index(column)}"]}
+    if NUMBER in row:
+        parts["row"] = row[NUMBER]
+        if opened.first == 1:
+            parts["path"] = row[FILE]
+        if opened.header:
+            parts["line"] = row[NUMBER] + 1
+    return parts
+
+
+def _raw(row: Mapping[str, Any]) -> list[Value]:
     return [row[name] for name in row if name.startswith("raw")]
 
 
@@ -76,7 +92,7 @@ def _wrong(q: Questions, row: Mapping[str, Any], conditions: list[Condition]) ->
     return f"{values}{' in more rows than one' if condition.kind == 'repeat' else ''}; {condition.right}"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Value) -> str:
     if value is None:
         return "missing"
     if isinstance(value, float):
@@ -135,4 +151,9 @@ def check_text(opened: Source, q: Questions) -> None:
         advice = (
             "it must hold numbers, such as -1234.5; correct it, or set such rows aside with skip_bad=True (--skip-bad)"
         )
-        raise LogError(f"{name}: the {part} column {column!r} is text{first}; {advice}")
+        found: ErrorParts = {"column": column}
+        if rows:
+            found["value"] = rows[0][column]
+            if NUMBER in rows[0]:
+                found["row"] = rows[0][NUMBER]
+        raise LogError(f"{name}: the {part} column {column!r} is text{first}; {advice}", **found)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualq.base import Labels, LogError
+from dualq.logs.reading.options import Value
 from dualq.logs.reading.schema import Bins
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Coder:
             codes.append([part[i] for i in code.tolist()])
         return Labels(zip(*reversed(codes), strict=True), self.columns)
 
-    def find(self, values: Sequence[Any]) -> Array:
+    def find(self, values: Sequence[pa.ChunkedArray]) -> Array:
         """The places of other rows' labels, column by column; -1 for what is not among the labels."""
         codes = [find(column) for find, column in zip(self._finders, values, strict=True)]
         if len(codes) == 1:
@@ -92,7 +93,7 @@ class Coder:
         return self.find([table[name].combine_chunks() for name in names])
 
     @cached_property
-    def _finders(self) -> list[Callable[[Any], Array]]:
+    def _finders(self) -> list[Callable[[pa.ChunkedArray], Array]]:
         return [_finder(part) for part in self.parts]
 
     @cached_property
@@ -113,7 +114,7 @@ def too_many(name: str, columns: Sequence[str], count: int) -> str:
     return f"{name}: the state ({few}) has {count:,} or more distinct values, over a million; {advice}"
 
 
-def _ranked(name: str, column: str, values: Sequence[pa.ChunkedArray]) -> tuple[list[Any], Array]:
+def _ranked(name: str, column: str, values: Sequence[pa.ChunkedArray]) -> tuple[list[Value], Array]:
     """The distinct values in their order, and the rank of every row's; -1 for NULL."""
     import pyarrow as pa
 
@@ -149,7 +150,7 @@ def _alike(name: str, column: str, values: Sequence[pa.ChunkedArray]) -> list[pa
     return [part if part.type == common else part.cast(common) for part in values]
 
 
-def _finder(part: list[Any]) -> Callable[[Any], Array]:
+def _finder(part: list[Any]) -> Callable[[pa.ChunkedArray], Array]:
     """A function from a column to the places of its values among distinct sorted ones; -1 where there is none."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -160,14 +161,14 @@ def _finder(part: list[Any]) -> Callable[[Any], Array]:
         table = np.full(part[-1] - first + 3, -1, np.int32)  # room for what is too small or too large
         table[np.array(part) - first + 1] = np.arange(len(part))
 
-        def look_up(values: Any) -> Array:
+        def look_up(values: pa.ChunkedArray) -> Array:
             values = values.fill_null(first - 1) if values.null_count else values
             numbers = values.cast(pa.int64()).to_numpy(zero_copy_only=False)
             return np.take(table, numbers - (first - 1), mode="clip")
 
         return look_up
 
-    def search(values: Any) -> Array:
+    def search(values: pa.ChunkedArray) -> Array:
         found = pc.index_in(values.cast(known.type), known)  # pyright: ignore[reportAttributeAccessIssue]
         return found.fill_null(-1).to_numpy(zero_copy_only=False)
 

@@ -1,11 +1,11 @@
-"""Column types: a column as numbers, flags or moments, however it was written; and columns that cannot be."""
+"""Expression types: a column as numbers, flags or moments, however it was written; and columns that cannot be."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from dualq.base import LogError
+from dualq.logs.reading.expressions import Expression, Kind, Table, cases, differ, null
 from dualq.logs.reading.schema import ROW, Schema
 from dualq.logs.reading.times import NUMBER as TEXT_NUMBER
 
@@ -13,7 +13,7 @@ TRUE, FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")  # 
 FLAGS = "true or false, yes or no, 1 or 0"
 
 
-def seconds(value: Any) -> Any:
+def seconds(value: Expression) -> Expression:
     """A time as a number: itself, or the seconds of a date."""
     if value.type().is_date():
         value = value.cast("timestamp")
@@ -22,31 +22,28 @@ def seconds(value: Any) -> Any:
     return value.cast("float64")
 
 
-def number(value: Any) -> Any:
+def number(value: Expression) -> Expression:
     """A column of numbers or flags as float64; of text, what of it is a number."""
     if value.type().is_string():
-        import ibis
         import ibis.expr.operations as ops
 
         if value.get_backend().has_operation(ops.TryCast):
             return value.try_cast("float64")
-        return value.re_search(TEXT_NUMBER).ifelse(value.cast("float64"), ibis.null("float64"))  # SQLite
+        return value.re_search(TEXT_NUMBER).ifelse(value.cast("float64"), null("float64"))  # SQLite
     if value.type().is_boolean():
         return value.cast("int64").cast("float64")
     return value.cast("float64")
 
 
-def flag(value: Any) -> Any:
+def flag(value: Expression) -> Expression:
     """A column of flags as true or false; of text, what of it is one."""
-    import ibis
-
     if value.type().is_string():
         word = value.strip().lower()
-        return ibis.cases((word.isin(TRUE), True), (word.isin(FALSE), False), else_=ibis.null("boolean"))
-    return value if value.type().is_boolean() else value != 0
+        return cases((word.isin(TRUE), True), (word.isin(FALSE), False), otherwise=null("boolean"))
+    return value if value.type().is_boolean() else differ(value, 0)
 
 
-def check_types(name: str, table: Any, schema: Schema, bins: Mapping[str, Any], skip_bad: bool) -> None:
+def check_types(name: str, table: Table, schema: Schema, bins: Mapping[str, object], skip_bad: bool) -> None:
     """Refuse columns that cannot play their part; text among the numbers is told by the caller, who knows its row."""
     types = table.schema()
     for part, columns in (("state", schema.state), ("action", schema.action), ("next_state", schema.next_state)):
@@ -71,7 +68,7 @@ def check_types(name: str, table: Any, schema: Schema, bins: Mapping[str, Any], 
             raise LogError(f"{name}: the column {column!r} holds {_words(kind)}; it must hold numbers")
 
 
-def _family(kind: Any) -> str:
+def _family(kind: Kind) -> str:
     if kind.is_boolean():
         return "flags"
     if kind.is_numeric():
@@ -81,6 +78,6 @@ def _family(kind: Any) -> str:
     return "times" if kind.is_temporal() else str(kind)
 
 
-def _words(kind: Any) -> str:
+def _words(kind: Kind) -> str:
     family = _family(kind)
     return family if family != str(kind) else f"values of the type {kind}"

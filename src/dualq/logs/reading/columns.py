@@ -13,11 +13,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from dualq.base import LogError, count
 from dualq.logs.counts import Counts
 from dualq.logs.reading.engines import reading
+from dualq.logs.reading.expressions import Expression, Table, differ
 from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import Schema
 from dualq.logs.reading.sources import Source
@@ -56,7 +56,7 @@ class Numbers:
     fractions: int  # of the rows, those that are no whole numbers
 
 
-def numbers_in(table: Any, columns: Sequence[str]) -> dict[str, Numbers]:
+def numbers_in(table: Table, columns: Sequence[str]) -> dict[str, Numbers]:
     """{column: what its first rows say}, of those columns that hold numbers."""
     types = table.schema()
     found = [c for c in columns if types[c].is_numeric() and not types[c].is_boolean()]
@@ -75,11 +75,11 @@ def numbers_in(table: Any, columns: Sequence[str]) -> dict[str, Numbers]:
     }
 
 
-def is_fraction(x: Any) -> Any:
+def is_fraction(x: Expression) -> Expression:
     """Whether a number is no whole one; those that are not finite, or too large to tell, are none either."""
     x = x.cast("float64")
     x = (x.abs() <= EXACT).ifelse(x, 0.5)
-    return x != x.floor()
+    return differ(x, x.floor())
 
 
 def is_continuous(x: Numbers) -> bool:
@@ -118,7 +118,7 @@ def crowded_state(name: str, q: Questions) -> str | None:
     return f"{name}: {different:,} different states in {_rows(rows)}, so hardly any is seen twice; {right}"
 
 
-def bins_words(bins: Mapping[str, Any]) -> str:
+def bins_words(bins: Mapping[str, int]) -> str:
     """Bins as options to copy, and as the argument."""
     options = " ".join(f"--bins {column}={value}" for column, value in bins.items())
     return f"{options} (bins={{{', '.join(f'{column!r}: {value}' for column, value in bins.items())}}})"
@@ -138,7 +138,7 @@ def with_clear_dates(opened: Source, schema: Schema) -> Source:
     if opened.as_text is None or not dates:
         return opened
     with reading(opened.name):
-        table: Any = opened.as_text(frozenset(dates)).table
+        table = opened.as_text(frozenset(dates)).table
         for column in dates:
             text = table[column]
             first = table.filter(text.notnull()).select(column).limit(1).to_pyarrow()[column].to_pylist()
@@ -148,12 +148,12 @@ def with_clear_dates(opened: Source, schema: Schema) -> Source:
     return opened
 
 
-def _order(name: str, table: Any, column: str) -> str:
+def _order(name: str, table: Table, column: str) -> str:
     """In which order a date's parts stand; a LogError where that is not clear."""
     text = table[column]
     parts = [text.re_extract(PARTS, i).nullif("").cast("int64") for i in (1, 2, 3)]
     asked = {"one": parts[0].max(), "two": parts[1].max(), "year": parts[2].min(), "low": text.min()}
-    asked["shown"] = text.min(where=parts[0] != parts[1])
+    asked["shown"] = text.min(where=differ(parts[0], parts[1]))
     found = table.filter(text.re_search(PARTS)).aggregate(**asked).to_pyarrow().to_pylist()[0]
     right, shown = "write dates as 2024-02-29", found["shown"] or found["low"]
     if found["year"] < 100:
@@ -218,7 +218,7 @@ def _alike(labels: set[str]) -> list[list[str]]:
 
 
 def _rows_of(opened: Source, column: str, labels: list[str]) -> dict[str, int]:
-    table: Any = opened.table
+    table = opened.table
     with reading(opened.name):
         kept = table.filter(table[column].isin(labels)).select(label=table[column])
         answer = kept.group_by("label").agg(n=kept.count()).to_pyarrow().to_pylist()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from dualq.logs.reading.available import Declared, declared_columns
 from dualq.logs.reading.bad_rows import set_aside, stop_at_the_first
 from dualq.logs.reading.coding import MOST, Coder, too_many
 from dualq.logs.reading.engines import batches, reading
+from dualq.logs.reading.expressions import Table
 from dualq.logs.reading.progress import progress
 from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.sources import Source
@@ -112,13 +113,13 @@ def count_table(opened: Source, q: Questions, quarantine: Path, declared: Declar
     return counted
 
 
-def _fetch(opened: Source, q: Questions, expression: Any) -> pa.Table:
+def _fetch(opened: Source, q: Questions, table: Table) -> pa.Table:
     """The groups, a batch at a time, stopping when there are too many states."""
     import pyarrow as pa
 
     found, fetched, next_look = [], 0, 2 * MOST
     with reading(opened.name):
-        reader = batches(expression, BATCH)
+        reader = batches(table, BATCH)
         for batch in reader:
             found.append(batch)
             fetched += batch.num_rows

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from dualq.base import LogError
 from dualq.logs.reading.engines import cut_off, first_line, import_or_say, reading
+from dualq.logs.reading.expressions import Table, as_table
 from dualq.logs.reading.files import only
 from dualq.logs.reading.schema import near
 from dualq.logs.reading.sources import Source, Told, in_order
+
+if TYPE_CHECKING:
+    from ibis.backends.postgres import Backend as Postgres
 
 
 def open_duckdb(files: list[str], name: str, told: Told) -> Source:
@@ -22,7 +26,7 @@ def open_duckdb(files: list[str], name: str, told: Told) -> Source:
     with reading(name):
         con = ibis.duckdb.connect(file, read_only=True)
         con.raw_sql("SET TimeZone = 'UTC'")
-        read = con.table(_table_name(name, told.table, con.list_tables()))
+        read = as_table(con.table(_table_name(name, told.table, con.list_tables())))
     return Source(read, f"{name}::{read.get_name()}", None, lambda: in_order(read, name))
 
 
@@ -36,7 +40,7 @@ def open_sqlite(files: list[str], name: str, told: Told) -> Source:
     try:
         with reading(name):
             con = ibis.sqlite.connect(file)
-            read = con.table(_table_name(name, told.table, con.list_tables()))
+            read = as_table(con.table(_table_name(name, told.table, con.list_tables())))
             con.con.execute("PRAGMA quick_check(1)")
             read, label = _typed(read), f"{name}::{read.get_name()}"
     except sqlite3.Error as error:
@@ -44,7 +48,7 @@ def open_sqlite(files: list[str], name: str, told: Told) -> Source:
     return Source(read, label, lambda: open_sqlite(files, name, told))
 
 
-def _typed(table: Any) -> Any:
+def _typed(table: Table) -> Table:
     """Columns of numbers in which some value is text, as text: in SQLite every value has a type of its own."""
     numbers = [column for column, kind in table.schema().items() if kind.is_numeric()]
     asked = {f"c{i}": table.count(where=table[column].typeof() == "text") for i, column in enumerate(numbers)}
@@ -62,11 +66,11 @@ def of_url(url: str, table: str | None) -> Source:
         url = url.replace("postgresql://", "postgres://", 1)
         shown = re.sub(r"//[^/]*@", "//", url).split("?")[0]  # no password in a message
         try:
-            con: Any = ibis.connect(url)
+            con = cast("Postgres", ibis.connect(url))
         except Exception as error:
             raise LogError(f"{shown}: cannot connect ({first_line(error)})") from None
         weakref.finalize(con, con.con.close)  # Ibis itself leaves the connection open
-        read = con.table(_table_name(shown, table, con.list_tables()))
+        read = as_table(con.table(_table_name(shown, table, con.list_tables())))
         return Source(read, f"{shown}::{read.get_name()}", lambda: of_url(url, table))
     scheme = url.split("://")[0]
     raise LogError(

@@ -20,15 +20,24 @@ import functools
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Self
 
 from dualq.logs.reading.column_types import FLAGS, flag, number, seconds
+from dualq.logs.reading.expressions import (
+    Expression,
+    Table,
+    cases,
+    literal,
+    null,
+    row_number,
+    rows_up_to,
+    same,
+    window,
+    zone_of,
+)
 from dualq.logs.reading.schema import ROW, Bins, Schema
 from dualq.logs.reading.sources import FILE, NUMBER
 from dualq.logs.reading.times import MOSTLY
-
-if TYPE_CHECKING:
-    import ibis
 
 LAST = "dualq_last"  # a column that marks last rows, where the table is a part of a log
 GAP = 1.01  # regular steps: more than that between two rows is a gap
@@ -41,7 +50,7 @@ class Condition:
 
     columns: tuple[str, ...]  # those whose values are shown
     right: str  # what would be right
-    holds: Any  # a boolean expression
+    holds: Expression  # a boolean expression
     kind: str = "value"
 
 
@@ -49,7 +58,7 @@ class Condition:
 class Decisions:
     """A table with a schema, as rows that have a next state."""
 
-    table: ibis.Table
+    table: Table
     schema: Schema
     bins: Mapping[str, Bins] = field(default_factory=dict)
     reward_range: tuple[float, float] | None = None
@@ -101,20 +110,18 @@ class Decisions:
 
     # ---- rows
 
-    def on(self, table: Any) -> Self:
+    def on(self, table: Table) -> Self:
         """The same questions to the same log, opened anew."""
         return replace(self, table=table)
 
-    def columns(self, raw: bool = False) -> Any:
+    def columns(self, raw: bool = False) -> Table:
         """The table in the columns named above, and with `raw` the used columns as they are (raw0 ..), and numbers."""
-        import ibis
-
         table, schema = self.table, self.schema
         if schema.time == ROW:
-            table = table.mutate(dualq_time=ibis.row_number())
+            table = table.mutate(dualq_time=row_number())
         if self.unplaced == "file":
-            table = table.mutate(dualq_place=ibis.row_number())
-        made: dict[str, Any] = {}
+            table = table.mutate(dualq_place=row_number())
+        made: dict[str, Expression] = {}
         for names, columns in ((self.s, schema.state), (self.a, schema.action), (self.n, schema.next_state)):
             made |= {name: self._label(table, column) for name, column in zip(names, columns, strict=False)}
         made |= {name: number(table[column]) for name, (column, _) in self.numbers.items()}
@@ -123,7 +130,7 @@ class Decisions:
             made["t"] = self.moment(table["dualq_time" if schema.time == ROW else schema.time])
         for name, column in (("ended", schema.terminal), ("cut", schema.truncated)):
             if column is not None:
-                made[name] = ibis.literal(True) if column == ROW else flag(table[column])
+                made[name] = literal(True) if column == ROW else flag(table[column])
         if self.unplaced == "file":
             made["place"] = table.dualq_place
         if LAST in table.columns:
@@ -134,12 +141,10 @@ class Decisions:
         table = table.select(**made)
         return table if self.last is None else self._with_last(table)
 
-    def columns_with(self, more: list[str]) -> Any:
+    def columns_with(self, more: list[str]) -> Table:
         """Episode and time, and other columns of the table as they are."""
-        import ibis
-
         table, schema = self.table, self.schema
-        time: Any = ibis.row_number() if schema.time == ROW else self.moment(table[str(schema.time)])
+        time = row_number() if schema.time == ROW else self.moment(table[str(schema.time)])
         named = {name: table[column] for name, column in zip(self.e, schema.episode, strict=True)}
         return table.select(**named, t=time, **{name: table[name] for name in more})
 
@@ -148,88 +153,78 @@ class Decisions:
         """The same without flags for last rows: nothing that moves rows, or that costs more than reading them."""
         return replace(self, last=None)
 
-    def with_last(self) -> Any:
+    def with_last(self) -> Table:
         """The table as it is, with a column that marks last rows."""
-        import ibis
-
-        kept: Any = self.table
+        kept = self.table
         time = self.schema.time
-        kept = kept.mutate(dualq_t=ibis.row_number() if time == ROW else self.moment(kept[str(time)]))
-        latest = kept.dualq_t.max().over(ibis.window(group_by=[kept[c] for c in self.schema.episode]))
-        return kept.mutate(**{LAST: (kept.dualq_t == latest).fill_null(False)}).drop("dualq_t")
+        kept = kept.mutate(dualq_t=row_number() if time == ROW else self.moment(kept[str(time)]))
+        latest = kept.dualq_t.max().over(window(group_by=[kept[c] for c in self.schema.episode]))
+        return kept.mutate(**{LAST: same(kept.dualq_t, latest).fill_null(False)}).drop("dualq_t")
 
-    def is_last(self, table: Any) -> Any:
+    def is_last(self, table: Table) -> Expression:
         """Whether a row of `columns` has the greatest time of its episode."""
-        import ibis
+        latest = table.t.max().over(window(group_by=[table[e] for e in self.e]))
+        return same(table.t, latest).fill_null(False)
 
-        latest = table.t.max().over(ibis.window(group_by=[table[e] for e in self.e]))
-        return (table.t == latest).fill_null(False)
-
-    def _with_last(self, table: Any) -> Any:
+    def _with_last(self, table: Table) -> Table:
         here = table[LAST] if LAST in table.columns else self.is_last(table)
         other = "cut" if self.last == "ended" else "ended"
         if other in table.columns:
             here = here & ~table[other].fill_null(False)
         return table.mutate(**{str(self.last): here})
 
-    def moment(self, value: Any) -> Any:
+    def moment(self, value: Expression) -> Expression:
         """A time as what it stands for, where it is text."""
         if self.time_as is None:
             return value
         return number(value) if self.time_as == MOSTLY else value.cast(self.time_as)
 
-    def _label(self, table: Any, column: str) -> Any:
-        import ibis
-
+    def _label(self, table: Table, column: str) -> Expression:
         value = table[column]
         kind = value.type()
         if column in self.bins:
-            place: Any = ibis.literal(0)
+            place = literal(0)
             for edge in self.bins[column].edges:
                 place = place + (value >= edge).cast("int64")
-            return (value.abs() <= LARGEST).ifelse(place, ibis.null("int64")) if kind.is_floating() else place
+            return (value.abs() <= LARGEST).ifelse(place, null("int64")) if kind.is_floating() else place
         if kind.is_floating():
-            return (value.abs() <= LARGEST).ifelse(value.cast("float64") + 0.0, ibis.null("float64"))  # one zero
+            return (value.abs() <= LARGEST).ifelse(value.cast("float64") + 0.0, null("float64"))  # one zero
         if kind.is_decimal():
             return value.cast("float64")
         return value
 
-    def rows(self, raw: bool = False) -> Any:
+    def rows(self, raw: bool = False) -> Table:
         """One row per decision, with its next state; where bad rows are to be skipped, without them."""
         table = self.followed(raw)
         return table.filter(~self.bad(table)) if self.skip_bad else table
 
-    def followed(self, raw: bool = False) -> Any:
+    def followed(self, raw: bool = False) -> Table:
         """All rows with their next states, and `again`, whether another row has the same place in time."""
-        import ibis
-
         table = self.columns(raw)
         if self.schema.terminal == ROW:  # nothing follows a row
-            return table.mutate(**{n: ibis.null(table[s].type()) for n, s in zip(self.n, self.s, strict=True)})
+            return table.mutate(**{n: null(table[s].type()) for n, s in zip(self.n, self.s, strict=True)})
         if self.schema.next_state:
             if not self.repeats:
                 return table
-            many = table.count().over(ibis.window(group_by=[table[name] for name in (*self.e, "t")]))
+            many = table.count().over(window(group_by=[table[name] for name in (*self.e, "t")]))
             return table.mutate(again=many > 1)
         if self.skip_bad:
             table = self._placed(table)
         return self._with_next(table, careful=self.skip_bad or raw)
 
-    def _placed(self, table: Any) -> Any:
+    def _placed(self, table: Table) -> Table:
         """The rows that have a place in time; `astray`, where the next row of the episode may be one that has none."""
-        import ibis
-
         known = [table[name].notnull() for name in (*self.e, "t")]
         if self.unplaced is None:
             return table.filter(*known)
-        episode = ibis.window(group_by=[table[e] for e in self.e])
+        episode = window(group_by=[table[e] for e in self.e])
         if self.unplaced == "episode":
             return table.mutate(astray=table.t.count().over(episode) < table.count().over(episode)).filter(*known)
-        stray: Any = ibis.literal(False)  # of no episode: every link across its place in the file may be false
+        stray = literal(False)  # of no episode: every link across its place in the file may be false
         for e in self.e:
             stray = stray | table[e].isnull()
-        by_place = ibis.window(group_by=[table[e] for e in self.e], order_by=[table.place])
-        upto = ibis.cumulative_window(order_by=[table.place])
+        by_place = window(group_by=[table[e] for e in self.e], order_by=[table.place])
+        upto = rows_up_to([table.place])
         table = table.mutate(
             astray=table.t.isnull().lead().over(by_place).fill_null(False),
             crossed=stray.cast("int64").sum().over(upto),
@@ -238,7 +233,7 @@ class Decisions:
             table = table.mutate(**{self.last: table[self.last] & ~table.astray})
         return table.filter(*(table[name].notnull() for name in (*self.e, "t")))
 
-    def _lost(self, table: Any) -> Any:
+    def _lost(self, table: Table) -> Expression | None:
         """Whether what followed a row is not known, though there is a next one; None where that cannot be."""
         lost = [table.cut] if "cut" in table.columns else []
         if "astray" in table.columns:
@@ -248,9 +243,7 @@ class Decisions:
         held = [one.fill_null(False) for one in lost]
         return functools.reduce(operator.or_, held) if held else None
 
-    def _with_next(self, table: Any, careful: bool) -> Any:
-        import ibis
-
+    def _with_next(self, table: Table, careful: bool) -> Table:
         following = {name: self._over(table[own].lead(), table) for name, own in zip(self.n, self.s, strict=True)}
         after = self._over(table.t.lead(), table)
         lost = self._lost(table)
@@ -259,27 +252,25 @@ class Decisions:
         if self.step is not None:
             following["gap"] = seconds(after) - seconds(table.t) > GAP * self.step
         if self.schema.time != ROW:
-            following["again"] = table.t == after
+            following["again"] = same(table.t, after)
             if careful:  # both rows of two are bad, and the one before has no known successor
-                following["again"] |= (table.t == self._over(table.t.lag(), table)).fill_null(False)
-                following["fork"] = after == self._over(table.t.lead(2), table)  # the next of two rows: which?
+                following["again"] |= same(table.t, self._over(table.t.lag(), table)).fill_null(False)
+                following["fork"] = same(after, self._over(table.t.lead(2), table))  # the next of two rows: which?
         table = table.mutate(**following)
         held = [table[name].fill_null(False) for name in ("lost", "fork", "gap") if name in table.columns]
         if not held:
             return table
         lost = functools.reduce(operator.or_, held)
-        return table.mutate(**{name: lost.ifelse(ibis.null(table[name].type()), table[name]) for name in self.n})
+        return table.mutate(**{name: lost.ifelse(null(table[name].type()), table[name]) for name in self.n})
 
-    def _over(self, value: Any, table: Any) -> Any:
-        import ibis
-
+    def _over(self, value: Expression, table: Table) -> Expression:
         if self.schema.time == ROW and not self.e:
             return value  # the rows as they come: nothing to sort
-        return value.over(ibis.window(group_by=[table[e] for e in self.e], order_by=[table.t]))
+        return value.over(window(group_by=[table[e] for e in self.e], order_by=[table.t]))
 
     # ---- bad rows
 
-    def conditions(self, table: Any) -> list[Condition]:
+    def conditions(self, table: Table) -> list[Condition]:
         """Every way in which a row of `followed` can be bad."""
         schema = self.schema
         found = [Condition((c,), "every row needs its state", table[s].isnull()) for s, c in self._named(self.s)]
@@ -311,38 +302,34 @@ class Decisions:
             found.append(self._repeated(table, table.again.fill_null(False)))
         return found
 
-    def _repeated(self, table: Any, holds: Any) -> Condition:
-        schema, kind = self.schema, table.t.type()
+    def _repeated(self, table: Table, holds: Expression) -> Condition:
+        schema = self.schema
         right = "a time must not repeat within an episode"
         if not schema.episode:
             right = "a time must not repeat; if the rows are of several episodes, give episode=... (--episode)"
-        if kind.is_timestamp() and kind.timezone is None:
+        if table.t.type().is_timestamp() and zone_of(table.t) is None:
             right += "; local clocks repeat an hour in autumn: write times in UTC, or with their zone (02:30:00+01:00)"
         return Condition((*schema.episode, str(schema.time)), right, holds, "repeat")
 
-    def _over_here(self, table: Any) -> Any:
-        import ibis
-
+    def _over_here(self, table: Table) -> Expression:
         flags = [table[name].fill_null(False) for name in ("ended", "cut") if name in table.columns]
-        return flags[0] | flags[1] if len(flags) == 2 else flags[0] if flags else ibis.literal(False)
+        return flags[0] | flags[1] if len(flags) == 2 else flags[0] if flags else literal(False)
 
     def _named(self, names: list[str]) -> list[tuple[str, str]]:
         return list(zip(names, self.schema.state if names == self.s else self.schema.action, strict=True))
 
-    def bad(self, table: Any) -> Any:
+    def bad(self, table: Table) -> Expression:
         """Whether a row of `followed` is bad."""
         first, *rest = (c.holds for c in self.conditions(table))
         for condition in rest:
             first = first | condition
         return first.fill_null(False)
 
-    def bad_rows(self) -> Any:
+    def bad_rows(self) -> Table:
         """The bad rows: which condition holds first, the used columns as they are, and their numbers."""
-        import ibis
-
         strict = replace(self, skip_bad=False)
         table = strict.followed(raw=True)
         reasons = [(c.holds.fill_null(False), i) for i, c in enumerate(strict.conditions(table))]
-        table = table.mutate(reason=ibis.cases(*reasons, else_=ibis.null("int64")))
+        table = table.mutate(reason=cases(*reasons, otherwise=null("int64")))
         kept = [name for name in table.columns if name.startswith("raw") or name in (FILE, NUMBER)]
         return table.filter(table.reason.notnull()).select("reason", *kept)

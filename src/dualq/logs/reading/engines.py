@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from dualq.base import LogError
+from dualq.logs.reading.expressions import Table
 
 if TYPE_CHECKING:
+    import ibis.expr.types as ir
     import pyarrow as pa
+    from ibis.backends.duckdb import Backend as DuckDB
 
 
-def connect() -> Any:
+def connect() -> DuckDB:
     """DuckDB in this process, in memory; time zones as UTC, and what does not fit into memory on disk."""
     import ibis
 
@@ -22,12 +25,21 @@ def connect() -> Any:
     return con
 
 
-def batches(expression: Any, size: int) -> pa.RecordBatchReader:
+def duckdb_of(table: Table) -> DuckDB | None:
+    """DuckDB, where it is that which answers."""
+    from ibis.backends.duckdb import Backend
+
+    backend = table.get_backend()
+    return backend if isinstance(backend, Backend) else None
+
+
+def batches(table: Table, size: int) -> pa.RecordBatchReader:
     """The engine's answer as it comes, at most about `size` rows at a time."""
-    backend = expression.get_backend()
-    if backend.name != "duckdb":
-        return expression.to_pyarrow_batches(chunk_size=size)
+    backend = duckdb_of(table)
+    if backend is None:
+        return table.to_pyarrow_batches(chunk_size=size)
     # Asked of DuckDB itself: it costs less than through Ibis 12, which calls a method that DuckDB retires.
+    expression = cast("ir.Table", table)
     backend._run_pre_execute_hooks(expression)
     answer = backend.con.sql(backend.compile(expression))
     return (getattr(answer, "to_arrow_reader", None) or answer.fetch_record_batch)(size)

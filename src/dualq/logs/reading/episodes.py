@@ -17,15 +17,16 @@ row of all episodes is that of a regular clock without gaps, or where a few epis
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from dualq.base import LogError, count
 from dualq.logs.reading.column_types import FALSE, TRUE, flag, seconds
 from dualq.logs.reading.engines import reading
+from dualq.logs.reading.expressions import Expression, Kind, Table, differ, literal, same, window
+from dualq.logs.reading.options import Columns, Value
 from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import COMMON, ROW, Schema
 from dualq.logs.reading.sources import Source
@@ -52,8 +53,8 @@ class Episodes:
     rows: int
     unplaced: int  # rows without a time or an episode
     stray: int  # rows without an episode
-    first: tuple[Any, Any]  # the least and the greatest first time of an episode; in seconds if it is a date
-    last: tuple[Any, Any]
+    first: tuple[Value, Value]  # the least and the greatest first time of an episode; in seconds if it is a date
+    last: tuple[Value, Value]
     lengths: tuple[int, int]  # rows
     paces: tuple[float | None, float | None]  # time from first to last row, per step; None where time is no number
 
@@ -63,13 +64,13 @@ class Episodes:
         return self.first[0] == self.first[1] and self.last[0] == self.last[1]
 
 
-def clock_of(t: Any) -> Any:
+def clock_of(t: Expression) -> Expression:
     """A time as a number where it is one or a date, else as it is."""
     kind = t.type()
     return seconds(t) if kind.is_numeric() or kind.is_date() or kind.is_timestamp() else t
 
 
-def per_episode(q: Questions, **more: Any) -> Any:
+def per_episode(q: Questions, **more: Callable[[Table], Expression]) -> Table:
     """A row per episode: its first and last time, its rows; `more`: {name: a function from the table to a column}."""
     table = q.plain.columns()
     table = table.filter(*(table[name].notnull() for name in (*q.e, "t")))
@@ -204,27 +205,26 @@ def _steps(q: Questions, facts: Episodes) -> tuple[float | None, int]:
     return step, longer
 
 
-def _few_episodes(q: Questions, table: Any) -> Any:
-    import ibis
+def _few_episodes(q: Questions, table: Table) -> Table:
 
     few = table.select(*q.e).distinct().limit(SAMPLE).to_pyarrow().to_pylist()
-    among: Any = ibis.literal(False)
+    among = literal(False)
     for row in few:
-        this: Any = ibis.literal(True)
+        this = literal(True)
         for e, value in row.items():
-            this = this & (table[e] == value)
+            this = this & same(table[e], value)
         among = among | this
     return table.filter(among)
 
 
-def _most(q: Questions, table: Any) -> tuple[float | None, float, int]:
+def _most(q: Questions, table: Table) -> tuple[float | None, float, int]:
     """The commonest step from row to row, its share of all, and how many are longer."""
-    import ibis
-
     clock = clock_of(table.t)
-    before = clock.lag().over(ibis.window(group_by=[table[e] for e in q.e], order_by=[table.t]))
-    steps = table.mutate(step=(clock - before).round(9)).filter(lambda x: x.step.notnull())
-    found = steps.group_by("step").agg(n=steps.count()).order_by(ibis.desc("n"), "step").limit(MOST_STEPS).to_pyarrow()
+    before = clock.lag().over(window(group_by=[table[e] for e in q.e], order_by=[table.t]))
+    steps = table.mutate(step=(clock - before).round(9))
+    steps = steps.filter(steps.step.notnull())
+    sizes = steps.group_by("step").agg(n=steps.count())
+    found = sizes.order_by(sizes.n.desc(), "step").limit(MOST_STEPS).to_pyarrow()
     if found.num_rows == 0:
         return None, 0.0, 0
     step, n = found["step"].to_numpy(), found["n"].to_numpy()
@@ -252,11 +252,10 @@ def _unplaced(opened: Source, q: Questions, facts: Episodes) -> tuple[Questions,
 
 def _file_in_order(q: Questions) -> bool:
     """Whether the rows of every episode stand in the order of time."""
-    import ibis
 
     table = replace(q.plain, unplaced="file").columns()
     table = table.filter(*(table[name].notnull() for name in (*q.e, "t")))
-    before = table.t.lag().over(ibis.window(group_by=[table[e] for e in q.e], order_by=[table.place]))
+    before = table.t.lag().over(window(group_by=[table[e] for e in q.e], order_by=[table.place]))
     table = table.mutate(falls=(before > table.t).fill_null(False))
     return not table.filter(table.falls).limit(1).count().to_pyarrow().as_py()
 
@@ -265,7 +264,7 @@ def _file_in_order(q: Questions) -> bool:
 
 
 def with_flag(
-    opened: Source, q: Questions, facts: Episodes | None, given: Mapping[str, Any]
+    opened: Source, q: Questions, facts: Episodes | None, given: Mapping[str, Columns]
 ) -> tuple[Source, Questions]:
     """A column that holds only in last rows of episodes, and somewhere, is the flag of the end."""
     schema = q.schema
@@ -315,13 +314,13 @@ def _flags(q: Questions, facts: Episodes) -> dict[str, int]:
     columns = replace(q.plain, table=table.mutate(**{name: flag(table[c]) for name, c in names.items()}))
     rows = columns.columns_with(list(names))
     rows = rows.filter(*(rows[name].notnull() for name in (*q.e, "t")))
-    asked: dict[str, Any] = {"last": rows.t.max()}
+    asked: dict[str, Expression] = {"last": rows.t.max()}
     for name in names:
         asked |= {f"{name}_n": rows.count(where=rows[name]), f"{name}_last": rows.t.max(where=rows[name])}
     per = rows.group_by(q.e).agg(**asked)
-    sums: dict[str, Any] = {}
+    sums: dict[str, Expression] = {}
     for name in names:
-        inside = (per[f"{name}_n"] > 1) | (per[f"{name}_last"] != per["last"]).fill_null(False)
+        inside = (per[f"{name}_n"] > 1) | differ(per[f"{name}_last"], per["last"]).fill_null(False)
         sums |= {f"{name}_n": per[f"{name}_n"].sum(), f"{name}_inside": per.count(where=inside)}
     found = per.aggregate(**sums).to_pyarrow().to_pylist()[0]
     chance = np.log(BY_CHANCE) / min(
@@ -331,11 +330,11 @@ def _flags(q: Questions, facts: Episodes) -> dict[str, int]:
     return {column: n for column, n in held.items() if n >= max(chance, 1)}
 
 
-def _may_be(kind: Any) -> bool:
+def _may_be(kind: Kind) -> bool:
     return kind.is_boolean() or kind.is_integer() or kind.is_floating() or kind.is_string()
 
 
-def _of_flags(table: Any, columns: list[str]) -> list[str]:
+def _of_flags(table: Table, columns: list[str]) -> list[str]:
     """Those of the columns that hold flags, and nothing else."""
     if not columns:
         return []

@@ -8,15 +8,17 @@ that is empty is missing. A column with values of several kinds (numbers and "n/
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from datetime import date, datetime, time, timedelta
 
 from dualq.base import LogError
 from dualq.logs.reading.schema import near
 
+Cell = bool | float | str | date | datetime | time | timedelta | None  # None: it is empty
+
 EXACT = 2.0**53  # above this not every whole number is a number in Excel
 
 
-def columns_of(file: str, name: str, sheet: str | None, names: Sequence[str] = ()) -> dict[str, list[Any]]:
+def columns_of(file: str, name: str, sheet: str | None, names: Sequence[str] = ()) -> dict[str, list[Cell]]:
     """{column: values} of a sheet; its first row has the names, unless `names` has them."""
     rows = _rows(file, name, sheet)
     while rows and not any(_known(value) for value in rows[-1]):
@@ -37,7 +39,7 @@ def columns_of(file: str, name: str, sheet: str | None, names: Sequence[str] = (
     return {title: _whole(values) for title, values in zip(header, cells, strict=True)}
 
 
-def _rows(file: str, name: str, sheet: str | None) -> list[list[Any]]:
+def _rows(file: str, name: str, sheet: str | None) -> list[list[Cell]]:
     from python_calamine import CalamineError, CalamineWorkbook, PasswordError  # pyright: ignore[reportMissingImports]
 
     try:
@@ -55,11 +57,11 @@ def _rows(file: str, name: str, sheet: str | None) -> list[list[Any]]:
         raise LogError(f"{name}: cannot be read as an Excel workbook; it may be damaged ({error})") from None
 
 
-def _known(value: Any) -> bool:
+def _known(value: Cell) -> bool:
     return value is not None and value != ""
 
 
-def _whole(values: list[Any]) -> list[Any]:
+def _whole(values: list[Cell]) -> list[Cell]:
     """Whole numbers as such, where the column has no others."""
     numbers = [value for value in values if isinstance(value, float)]
     if numbers and all(value == value // 1 and abs(value) <= EXACT for value in numbers):

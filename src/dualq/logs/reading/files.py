@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from dualq.base import LogError, few, nearest
 from dualq.logs.reading.engines import connect, import_or_say, reading
+from dualq.logs.reading.expressions import Table, as_table, row_number, window
 from dualq.logs.reading.frames import of_arrays
-from dualq.logs.reading.sources import FILE, NUMBER, Source, Told, in_order, kept_in, short
+from dualq.logs.reading.sources import FILE, NUMBER, Kept, Source, Told, in_order, kept_in, short
 from dualq.logs.reading.text_files import Head, check_gzip, head_of, last_byte, rejected_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from ibis.backends.duckdb import Backend as DuckDB
 
 DATABASES = {".duckdb": "duckdb", ".ddb": "duckdb", ".sqlite": "sqlite", ".sqlite3": "sqlite"}
 READERS = {
@@ -99,21 +101,21 @@ def open_parquet(files: list[str], name: str, told: Told) -> Source:
     """Parquet files, with what dualq kept beside the columns."""
     from pyarrow import parquet
 
-    def numbered() -> Any:
+    def numbered() -> Table:
         return _numbered_parquet(files)
 
-    kept: dict[str, Any] = {}
+    kept = Kept()
     for file in files:
         with reading(short(file)):
             schema = parquet.read_schema(file)
-            kept = kept or kept_in(schema)
+            kept = kept if kept.columns else kept_in(schema)
     with reading(name):
-        read = connect().read_parquet(files)
+        read = as_table(connect().read_parquet(files))
     return Source(read, name, lambda: open_parquet(files, name, told), numbered, kept=kept)
 
 
-def _numbered_parquet(files: list[str]) -> Any:
-    read = connect().read_parquet(files, filename=FILE, file_row_number=True)
+def _numbered_parquet(files: list[str]) -> Table:
+    read = as_table(connect().read_parquet(files, filename=FILE, file_row_number=True))
     return read.mutate(**{NUMBER: read.file_row_number + 1}).drop("file_row_number")
 
 
@@ -133,15 +135,16 @@ def open_csv(files: list[str], name: str, told: Told, text: frozenset[str] = fro
     if decimal == ",":
         remarks.append("numbers are read with decimal commas: 0,5 is a half")
 
-    def read(con: Any, **more: Any) -> Any:
+    def read(con: DuckDB, numbered: bool = False) -> Table:
         # store_rejects: lines that are no rows are kept aside with their numbers, and not silently dropped.
         # sample_size: a type is decided by all of the rows, so that it does not depend on where the odd one stands.
-        more |= {"types": dict.fromkeys(sorted(text), "VARCHAR")} if text else {}
-        words: dict[str, Any] = {"decimal_separator": decimal} if decimal != "." else {}
+        words: dict[str, Any] = {"types": dict.fromkeys(sorted(text), "VARCHAR")} if text else {}
+        words |= {"decimal_separator": decimal} if decimal != "." else {}
+        words |= {"filename": FILE} if numbered else {}
         words |= {"quote": '"', "escape": '"', "comment": "", "allow_quoted_nulls": False}
         words |= {"header": False, "names": list(told.columns)} if told.columns else {"header": True}
         with reading(name):
-            return con.read_csv(files, delim=mark, sample_size=-1, store_rejects=True, **words, **more)
+            return as_table(con.read_csv(files, delim=mark, sample_size=-1, store_rejects=True, **words))
 
     con = connect()
     rows = read(con)
@@ -149,7 +152,7 @@ def open_csv(files: list[str], name: str, told: Told, text: frozenset[str] = fro
         rows,
         name,
         lambda: open_csv(files, name, told, text),
-        lambda: _by_file(read(connect(), filename=FILE)),
+        lambda: _by_file(read(connect(), numbered=True)),
         header=not told.columns,
         as_text=lambda columns: open_csv(files, name, told, text | columns),
         rejects=lambda: rejected_lines(con),
@@ -158,12 +161,10 @@ def open_csv(files: list[str], name: str, told: Told, text: frozenset[str] = fro
     )
 
 
-def _by_file(rows: Any) -> Any:
+def _by_file(rows: Table) -> Table:
     """With the number of each row in its file, where the engine has only the order of all rows."""
-    import ibis
-
-    rows = rows.mutate(dualq_all=ibis.row_number())
-    first = rows.dualq_all.min().over(ibis.window(group_by=FILE))
+    rows = rows.mutate(dualq_all=row_number())
+    first = rows.dualq_all.min().over(window(group_by=FILE))
     return rows.mutate(**{NUMBER: rows.dualq_all - first + 1}).drop("dualq_all")
 
 
@@ -171,23 +172,32 @@ def open_json(files: list[str], name: str, told: Told) -> Source:
     """An object per row: one on each line, or a list of them. What is of several kinds is read as text."""
     types: dict[str, str] = {}
 
-    def read(**more: Any) -> Any:
+    def read(con: DuckDB, numbered: bool = False) -> Table:
+        how: dict[str, Any] = {"columns": types} if types else {"sample_size": -1}
+        how |= {"filename": FILE} if numbered else {}
         with reading(name):
-            return connect().read_json(files, **({"columns": types} if types else {"sample_size": -1}), **more)
+            return as_table(con.read_json(files, **how))
 
     for file in files:
         check_gzip(file)
-    rows = read()
+    con = connect()
+    rows = read(con)
     if list(rows.columns) == ["json"]:
         raise LogError(f'{name}: the rows are not objects; a row must look like {{"state": 3, "action": "wait", ...}}')
     mixed = [column for column, kind in rows.schema().items() if kind.is_json()]
     if mixed:
-        found = rows.get_backend().con.table(rows.get_name())
+        found = con.con.table(rows.get_name())
         known = dict(zip(found.columns, map(str, found.types), strict=True))
         types |= {column: "VARCHAR" if column in mixed else kind for column, kind in known.items()}
-        rows = read()
+        rows = read(connect())
     kinds = dict.fromkeys(mixed, "numbers and text, or the like")
-    return Source(rows, name, lambda: open_json(files, name, told), lambda: _by_file(read(filename=FILE)), mixed=kinds)
+    return Source(
+        rows,
+        name,
+        lambda: open_json(files, name, told),
+        lambda: _by_file(read(connect(), numbered=True)),
+        mixed=kinds,
+    )
 
 
 def open_excel(files: list[str], name: str, told: Told) -> Source:
@@ -230,7 +240,7 @@ def open_arrow(files: list[str], name: str, told: Told) -> Source:
             data.count_rows()
         con = connect()
         con.con.register("log", data)
-        read = con.table("log")
+        read = as_table(con.table("log"))
     return Source(read, name, lambda: open_arrow(files, name, told), lambda: in_order(read, name))
 
 

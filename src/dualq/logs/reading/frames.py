@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from dualq.base import LogError
 from dualq.logs.reading.engines import connect, first_line, import_or_say, reading
+from dualq.logs.reading.expressions import Table, as_table
 from dualq.logs.reading.sources import NUMBER, Source, in_order, kept_in
 
 if TYPE_CHECKING:
+    import ibis.expr.types as ir
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
+    import pyarrow.dataset as ds
+    from minari import MinariDataset
+    from pyspark.sql import DataFrame as SparkFrame
+
+
+@runtime_checkable
+class ArrowStream(Protocol):
+    """A frame of any library that hands its columns over as Arrow does."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """A stream of batches, without a copy."""
+        ...
 
 
 def of_table(table: pa.Table, name: str, mixed: Mapping[str, str] | None = None) -> Source:
@@ -19,13 +35,13 @@ def of_table(table: pa.Table, name: str, mixed: Mapping[str, str] | None = None)
     with reading(name):
         con = connect()
         con.con.register("log", table)
-        read = con.table("log")
+        read = as_table(con.table("log"))
 
-    def numbered() -> Any:
+    def numbered() -> Table:
         rows = in_order(read, name)
         return rows.mutate(**{NUMBER: rows[NUMBER] - 1})
 
-    kept = kept_in(table.schema) if table.schema.metadata else {}
+    kept = kept_in(table.schema)
     return Source(read, name, lambda: of_table(table, name), numbered, first=0, kept=kept, mixed=mixed or {})
 
 
@@ -41,19 +57,22 @@ def _without_dictionaries(table: pa.Table) -> pa.Table:
     return table
 
 
-def of_arrays(columns: Mapping[str, Any], source: str = "arrays") -> Source:
+def of_arrays(columns: Mapping[str, object], source: str = "arrays") -> Source:
     """A dict of arrays or lists."""
     import numpy as np
     import pyarrow as pa
 
     made, mixed = {}, {}
     for name, values in columns.items():
-        array = values if isinstance(values, pa.Array | pa.ChunkedArray) else _listed(values)
+        if isinstance(values, pa.Array | pa.ChunkedArray):
+            made[str(name)] = values
+            continue
+        array = values if isinstance(values, list | tuple) else np.asarray(values)  # NumPy makes text of [1, "a"]
         if isinstance(array, np.ndarray) and array.ndim != 1:
             shape = "×".join(map(str, array.shape))
             raise LogError(f"{source}: the column {name!r} has the shape {shape}; give one array of rows per column")
         try:
-            made[str(name)] = pa.array(array) if not isinstance(array, pa.Array | pa.ChunkedArray) else array
+            made[str(name)] = pa.array(array)
         except (pa.ArrowException, TypeError, ValueError):
             made[str(name)], mixed[str(name)] = _as_text(array)
     sizes = {name: len(column) for name, column in made.items()}
@@ -63,7 +82,7 @@ def of_arrays(columns: Mapping[str, Any], source: str = "arrays") -> Source:
     return of_table(pa.table(made), source, mixed)
 
 
-def _as_text(values: Any) -> tuple[pa.Array, str]:
+def _as_text(values: Iterable[object]) -> tuple[pa.Array, str]:
     """Values of several types as text, and the types: numbers and an "n/a" become a column with one bad row."""
     import pyarrow as pa
 
@@ -72,14 +91,7 @@ def _as_text(values: Any) -> tuple[pa.Array, str]:
     return pa.array([None if value is None else str(value) for value in known], pa.string()), ", ".join(kinds)
 
 
-def _listed(values: Any) -> Any:
-    """Lists stay lists: NumPy would make text of [1, "a"] without a word."""
-    import numpy as np
-
-    return values if isinstance(values, list | tuple) else np.asarray(values)
-
-
-def of_pandas(frame: Any) -> Source:
+def of_pandas(frame: pd.DataFrame) -> Source:
     """A pandas frame."""
     import pyarrow as pa
 
@@ -100,48 +112,55 @@ def of_pandas(frame: Any) -> Source:
     return of_table(table.replace_schema_metadata(), "pandas frame", mixed)
 
 
-def of_polars(frame: Any) -> Source:
+def of_polars(frame: pl.DataFrame | pl.LazyFrame) -> Source:
     """A Polars frame, lazy or not."""
-    frame = frame.collect() if hasattr(frame, "collect") else frame
-    return of_table(frame.to_arrow(), "Polars frame")
+    import polars as pl
+
+    found = frame.collect() if isinstance(frame, pl.LazyFrame) else frame
+    return of_table(found.to_arrow(), "Polars frame")
 
 
-def of_arrow(source: Any) -> Source:
+def of_arrow(source: ArrowStream) -> Source:
     """Whatever gives an Arrow stream."""
     import pyarrow as pa
 
     return of_table(source if isinstance(source, pa.Table) else pa.table(source), "Arrow table")
 
 
-def of_pyarrow(source: Any) -> Source:
+def of_pyarrow(source: pa.Table | pa.RecordBatch | pa.RecordBatchReader | ds.Dataset) -> Source:
     """An Arrow table, batch, reader or data set."""
     import pyarrow as pa
 
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
-    if not isinstance(source, pa.Table):
-        source = source.read_all() if hasattr(source, "read_all") else source.to_table()
+    elif isinstance(source, pa.RecordBatchReader):
+        source = source.read_all()
+    elif not isinstance(source, pa.Table):
+        source = source.to_table()
     return of_arrow(source)
 
 
-def of_ibis(table: Any) -> Source:
+def of_ibis(table: ir.Expr) -> Source:
     """An Ibis table, counted wherever it lies."""
-    if not hasattr(table, "columns"):
+    import ibis.expr.types as ir
+
+    if not isinstance(table, ir.Table):
         raise LogError(f"an Ibis {type(table).__name__} is not a table; give the table")
     import ibis.expr.operations as ops
 
     name = table.get_name() if isinstance(table.op(), ops.DatabaseTable) else "Ibis table"
     in_process = table.get_backend().name == "duckdb" and not table.op().find(_reordering())
-    return Source(table, name, None, (lambda: in_order(table, name)) if in_process else None)
+    read = as_table(table)
+    return Source(read, name, None, (lambda: in_order(read, name)) if in_process else None)
 
 
-def _reordering() -> Any:
+def _reordering() -> tuple[type, ...]:
     import ibis.expr.operations as ops
 
     return (ops.Aggregate, ops.JoinChain, ops.Set, ops.Distinct)
 
 
-def of_spark(frame: Any) -> Source:
+def of_spark(frame: SparkFrame) -> Source:
     """A Spark frame, counted by Spark."""
     import_or_say("pyspark", "spark")
     import ibis
@@ -149,10 +168,10 @@ def of_spark(frame: Any) -> Source:
     con = ibis.pyspark.connect(frame.sparkSession)
     view = f"dualq_{id(frame):x}"
     frame.createOrReplaceTempView(view)
-    return Source(con.table(view), "Spark frame")
+    return Source(as_table(con.table(view)), "Spark frame")
 
 
-def of_minari(data: Any) -> Source:
+def of_minari(data: MinariDataset) -> Source:
     """One row per step: observation, action, reward, next observation, the flags, episode and time."""
     import numpy as np
     import pyarrow as pa

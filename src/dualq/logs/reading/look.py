@@ -13,18 +13,20 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from dualq.base import LogError, count
 from dualq.logs.reading.auto_bins import AUTO
 from dualq.logs.reading.column_types import number
 from dualq.logs.reading.columns import FEW, Numbers, is_continuous, label_words, numbers_in
 from dualq.logs.reading.engines import reading
+from dualq.logs.reading.expressions import Expression, Table
 from dualq.logs.reading.open_source import open_source
+from dualq.logs.reading.options import BinsAsked, Columns
 from dualq.logs.reading.profile import Clock, Column, Episodes, clock_of, columns_of, copies_of, episodes_of, labels_of
 from dualq.logs.reading.read_log import read_log
 from dualq.logs.reading.roles import Roles, roles_of
-from dualq.logs.reading.schema import COMMON, ROW, no_names, option, parts_of
+from dualq.logs.reading.schema import COMMON, ROW, as_names, no_names, option, parts_of
 from dualq.logs.reading.sources import Source
 from dualq.logs.reading.times import MOSTLY, text_time
 
@@ -51,7 +53,7 @@ class Look:
     copies: int  # rows that are exact copies of others
     suspicious: tuple[str, ...]
     notes: tuple[str, ...]  # how the file was understood, where that is not plain
-    bins: Mapping[str, Any] | str
+    bins: BinsAsked
     command: str  # the line to copy
     last: str = ""  # "terminal" or "truncated", where the user says what last rows of episodes are
 
@@ -74,7 +76,7 @@ class Look:
                 said.append(f"{part} is only a guess: {names}. {QUESTIONS[part]} Correct it with {option(part)}")
         return [*said, *_end_question(self), *_alone_question(self)]
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """All of it, as plain values."""
         columns = [asdict(c) | {"part": self.part(c.name), "why": self.why.get(c.name, "")} for c in self.columns]
         return {
@@ -134,18 +136,18 @@ HEADER = ("column", "type", "distinct", "missing", "values", "part", "why")
 
 
 def look(
-    source: Any,
+    source: object,
     *,
-    state: Any = None,
-    action: Any = None,
+    state: Columns = None,
+    action: Columns = None,
     reward: str | None = None,
-    next_state: Any = None,
-    episode: Any = None,
-    time: Any = None,
-    terminal: Any = None,
-    truncated: Any = None,
-    costs: Any = None,
-    bins: Mapping[str, Any] | str | None = None,
+    next_state: Columns = None,
+    episode: Columns = None,
+    time: str | Literal[False] | None = None,
+    terminal: str | Literal[False] | None = None,
+    truncated: str | Literal[False] | None = None,
+    costs: Columns = None,
+    bins: BinsAsked | None = None,
     table: str | None = None,
     delimiter: str | None = None,
     columns: Sequence[str] | None = None,
@@ -156,7 +158,7 @@ def look(
     learned, and nothing is refused but what cannot be opened: what `read_log` would refuse is among `suspicious`.
     """
     opened = open_source(source, table, delimiter, columns)
-    given = {
+    given: dict[str, Columns] = {
         "state": state,
         "action": action,
         "reward": reward,
@@ -182,8 +184,10 @@ def look(
         wrong.append(headless.removeprefix("; "))
     if copies:
         wrong.append(f"{count(copies, 'row')} repeat another row exactly: were they recorded twice?")
-    named = {part: _one_or_all(part, names) for part, names in roles.parts.items()}
-    named |= {part: False for part, wanted in given.items() if wanted is False} | dict.fromkeys(last, LAST)
+    named: dict[str, Columns] = {}
+    named.update({part: _one_or_all(part, names) for part, names in roles.parts.items()})
+    named.update({part: False for part, wanted in given.items() if wanted is False})
+    named.update(dict.fromkeys(last, LAST))
     more = {"table": table, "delimiter": delimiter, "columns": columns}
     more = {word: value for word, value in more.items() if value is not None}
     proposed = bins if bins is not None else _bins(opened, rows, held, roles)
@@ -209,11 +213,11 @@ def look(
 # ---- parts
 
 
-def _roles(opened: Source, rows: int, held: Sequence[Column], given: Mapping[str, Any]) -> Roles:
-    found, guessed = parts_of(opened.name, opened.table.columns, given, opened.kept)
-    found["costs"] = found["costs"] or tuple(opened.kept.get("costs", ()))
+def _roles(opened: Source, rows: int, held: Sequence[Column], given: Mapping[str, Columns]) -> Roles:
+    found, guessed = parts_of(opened.name, opened.table.columns, given, opened.kept.columns)
+    found["costs"] = found["costs"] or tuple(opened.kept.costs)
     reasons = dict.fromkeys(found, "as you say")
-    reasons |= {part: "the file says so" if part in opened.kept else "by its name" for part in guessed}
+    reasons |= {part: "the file says so" if part in opened.kept.columns else "by its name" for part in guessed}
     sizes = {column.name: column.different for column in held}
     if "episode" in guessed and sizes[guessed["episode"][0]] == rows:
         found["episode"] = ()  # as read_log does: no two rows belong together
@@ -227,11 +231,11 @@ def _roles(opened: Source, rows: int, held: Sequence[Column], given: Mapping[str
     return roles
 
 
-def _moment(opened: Source) -> Callable[[str], Any]:
+def _moment(opened: Source) -> Callable[[str], Expression | None]:
     """The time of a row as what it stands for, from the name of its column; None where it cannot be ordered."""
 
-    def moment(column: str) -> Any:
-        value: Any = opened.table[column]
+    def moment(column: str) -> Expression | None:
+        value = opened.table[column]
         try:
             kind = text_time(opened.name, opened.table, column)
         except LogError:
@@ -241,7 +245,7 @@ def _moment(opened: Source) -> Callable[[str], Any]:
     return moment
 
 
-def _episodes(opened: Source, roles: Roles, moment: Callable[[str], Any]) -> Episodes | None:
+def _episodes(opened: Source, roles: Roles, moment: Callable[[str], Expression | None]) -> Episodes | None:
     time = roles.parts.get("time", (ROW,))[0]
     if not roles.parts.get("episode"):
         return None
@@ -249,15 +253,15 @@ def _episodes(opened: Source, roles: Roles, moment: Callable[[str], Any]) -> Epi
     return episodes_of(opened.table, roles.parts["episode"], None if time == ROW else moment(time), flags)
 
 
-def _clock(opened: Source, roles: Roles, moment: Callable[[str], Any]) -> Clock | None:
+def _clock(opened: Source, roles: Roles, moment: Callable[[str], Expression | None]) -> Clock | None:
     time = roles.parts.get("time", (ROW,))[0]
     t = None if time == ROW else moment(time)
     return None if t is None else clock_of(opened.table, roles.parts.get("episode", ()), t)
 
 
-def _bins(opened: Source, rows: int, held: Sequence[Column], roles: Roles) -> dict[str, Any] | str:
+def _bins(opened: Source, rows: int, held: Sequence[Column], roles: Roles) -> BinsAsked:
     """Bins for numbers that have too many values, as far as somebody must propose some."""
-    found: dict[str, Any] = {}
+    found: dict[str, int | str] = {}
     numbers = {column.name: column for column in held if column.is_number}
     state = [numbers[name] for name in roles.parts.get("state", ()) if name in numbers]
     wide = [c.name for c in state if c.different > FEW and c.kind == "number"]
@@ -292,7 +296,7 @@ def _odd(opened: Source, roles: Roles, held: Sequence[Column]) -> list[str]:
     return said
 
 
-def _sentinel(table: Any, column: Column) -> list[str]:
+def _sentinel(table: Table, column: Column) -> list[str]:
     """A number such as -999 that lies far from all others, and may stand for a missing one."""
     x, said = table[column.name], []
     for end in {column.low, column.high} & set(SENTINELS):
@@ -312,7 +316,7 @@ def _same_as_reward(opened: Source, roles: Roles, held: Sequence[Column]) -> lis
     """Columns of the state that hold the reward under another name."""
     if not roles.parts.get("reward"):
         return []
-    table: Any = opened.table
+    table = opened.table
     numbers = [c.name for c in held if c.is_number and c.different > 2]
     reward = roles.parts["reward"][0]
     if reward not in numbers:
@@ -327,7 +331,7 @@ def _same_as_reward(opened: Source, roles: Roles, held: Sequence[Column]) -> lis
 
 
 def _refused(
-    source: Any, named: Mapping[str, Any], bins: Any, more: Mapping[str, Any]
+    source: object, named: Mapping[str, Columns], bins: BinsAsked, more: Mapping[str, Any]
 ) -> tuple[list[str], tuple[str, ...]]:
     """What read_log would refuse, and how it understands the file."""
     if not all(named.get(part) for part in ("state", "action", "reward")):
@@ -409,11 +413,13 @@ def _span(length: float, dates: bool) -> str:
     return str(datetime.timedelta(seconds=length))
 
 
-def _one_or_all(part: str, names: tuple[str, ...]) -> Any:
+def _one_or_all(part: str, names: tuple[str, ...]) -> list[str] | str:
     return list(names) if part in MANY else names[0]
 
 
-def _command(source: Any, named: Mapping[str, Any], bins: Any, more: Mapping[str, Any]) -> str:
+def _command(
+    source: object, named: Mapping[str, Columns], bins: BinsAsked, more: Mapping[str, str | Sequence[str]]
+) -> str:
     """The line to copy: of the command line for a file, of Python for anything else."""
     wanted = {part: named.get(part) or part.upper() for part in ("state", "action", "reward")} | dict(named)
     names = [name for names in wanted.values() if isinstance(names, list) for name in names]
@@ -424,9 +430,9 @@ def _command(source: Any, named: Mapping[str, Any], bins: Any, more: Mapping[str
     line = ["dualq", "learn", str(source) if isinstance(source, str) else str(Path(source))]
     for part, value in wanted.items():
         if part == "costs":
-            line += [word for cost in value for word in ("--cost", cost)]
+            line += [word for cost in as_names(part, value) for word in ("--cost", cost)]
         else:
-            line += [option(part), "none" if value is False else ",".join(value) if isinstance(value, list) else value]
+            line += [option(part), "none" if value is False else ",".join(as_names(part, value))]
     for column, value in bins.items() if isinstance(bins, Mapping) else [("", bins)] if bins else []:
         edges = ",".join(f"{edge:g}" for edge in value) if isinstance(value, list | tuple) else value
         line += ["--bins", f"{column}={edges}" if column else edges]

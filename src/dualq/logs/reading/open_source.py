@@ -16,13 +16,12 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from dualq.base import LogError
 from dualq.logs.reading.databases import of_url, open_duckdb, open_sqlite
 from dualq.logs.reading.engines import import_or_say
 from dualq.logs.reading.files import files_of, kind_of, open_arrow, open_csv, open_excel, open_json, open_parquet
-from dualq.logs.reading.frames import FRAMES, of_arrays, of_arrow, of_minari
+from dualq.logs.reading.frames import FRAMES, ArrowStream, of_arrays, of_arrow, of_minari
 from dualq.logs.reading.sources import Source, Told, short
 
 _ALL = (
@@ -42,7 +41,7 @@ _KINDS: dict[str, Callable[[list[str], str, Told], Source]] = {
 
 
 def open_source(
-    source: Any, table: str | None = None, delimiter: str | None = None, columns: Sequence[str] | None = None
+    source: object, table: str | None = None, delimiter: str | None = None, columns: Sequence[str] | None = None
 ) -> Source:
     """Open whatever a log may be; a LogError says what is wrong with it, and what would be right."""
     if isinstance(source, Source):
@@ -57,7 +56,7 @@ def open_source(
     opener = FRAMES.get(module)
     if opener is not None:
         return opener(source)
-    if hasattr(source, "__arrow_c_stream__"):
+    if isinstance(source, ArrowStream):
         return of_arrow(source)
     raise LogError(f"cannot read a log from {type(source).__name__}; give {_ALL}")
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import replace
-from typing import Any
 
 from dualq.base import LogError
 from dualq.logs.reading.column_types import seconds
 from dualq.logs.reading.engines import reading
+from dualq.logs.reading.expressions import Expression, Kind, Table, row_number
+from dualq.logs.reading.options import Moment
 from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import ROW
 from dualq.logs.reading.sources import Source
@@ -22,7 +23,7 @@ from dualq.logs.reading.sources import Source
 PLACE = "dualq_place"
 
 
-def part_of(opened: Source, q: Questions, since: Any, until: Any) -> Source:
+def part_of(opened: Source, q: Questions, since: Moment | None, until: Moment | None) -> Source:
     """The source with the rows from `since` on and before `until`; None: no bound."""
     if since is None and until is None:
         return opened
@@ -36,15 +37,13 @@ def part_of(opened: Source, q: Questions, since: Any, until: Any) -> Source:
     column = PLACE if q.schema.time == ROW else q.schema.episode[0] if by_episode else q.schema.time
     named = "row" if column == PLACE else column
 
-    def clock(table: Any) -> Any:
+    def clock(table: Table) -> Expression:
         value = table[column]
         value = value if column in (PLACE, *q.schema.episode) else q.moment(value)
         return seconds(value) if value.type().is_temporal() else value
 
-    def cut(table: Any) -> Any:
-        import ibis
-
-        table = table.mutate(**{PLACE: ibis.row_number()}) if column == PLACE else table
+    def cut(table: Table) -> Table:
+        table = table.mutate(**{PLACE: row_number()}) if column == PLACE else table
         if q.last is not None:  # the last rows of the log, not of the part
             table = q.on(table).with_last()
         kind = table[column].type() if by_episode or column == PLACE else q.moment(table[column]).type()
@@ -82,7 +81,7 @@ def _check_episode(opened: Source, q: Questions) -> None:
         raise LogError(f"{opened.name}: since and until: {why}, so {right}")
 
 
-def _bound(name: str, word: str, value: Any, column: str, kind: Any) -> Any:
+def _bound(name: str, word: str, value: Moment | None, column: str, kind: Kind) -> float | str | None:
     """A bound in the type of the clock: a number, the seconds of a moment, or text."""
     if value is None:
         return None
@@ -92,7 +91,7 @@ def _bound(name: str, word: str, value: Any, column: str, kind: Any) -> Any:
         if kind.is_temporal():
             moment = datetime.datetime.fromisoformat(str(value))
             return (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
-        return int(str(value)) if str(value).lstrip("+-").isdigit() else float(value)
+        return int(str(value)) if str(value).lstrip("+-").isdigit() else float(str(value))
     except (TypeError, ValueError):
         right = "dates, such as 2024-02-29 or 2024-02-29 13:00" if kind.is_temporal() else "numbers, such as 600"
         raise LogError(f"{name}: {word} is {value!r}; {column} has {right}") from None

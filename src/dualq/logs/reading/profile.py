@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from dualq.logs.reading.column_types import flag, seconds
 from dualq.logs.reading.columns import is_fraction, odd_labels
+from dualq.logs.reading.expressions import Expression, Kind, Table, same, window
+from dualq.logs.reading.options import Value
 
 LONG = 2_000_000  # rows
 EXAMPLES, SEEN = 4, 1000  # values that are shown, and rows in which they are looked for
@@ -34,9 +35,9 @@ class Column:
     kind: str  # "integer", "number", "text", "yes/no", "date", or the engine's own word
     different: int
     missing: int
-    low: Any = None  # of numbers and dates
-    high: Any = None
-    examples: tuple[Any, ...] = ()
+    low: Value | None = None  # of numbers and dates
+    high: Value | None = None
+    examples: tuple[Value, ...] = ()
     estimated: bool = False  # whether `different` is
 
     @property
@@ -52,18 +53,18 @@ class Column:
         return ", ".join(map(_short, self.examples)) + (", ..." if self.different > len(self.examples) else "")
 
 
-def _short(value: Any) -> str:
+def _short(value: Value | None) -> str:
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.6g}"
     word = str(value) if str(value).strip() == str(value) != "" else repr(value)
     return word if len(word) <= 24 else f"{word[:21]}..."
 
 
-def columns_of(table: Any) -> tuple[int, list[Column]]:
+def columns_of(table: Table) -> tuple[int, list[Column]]:
     """How many rows there are, and what each column holds."""
     kinds = {name: _kind(kind) for name, kind in table.schema().items()}
     rows = int(table.count().to_pyarrow().as_py())
-    asked: dict[str, Any] = {}
+    asked: dict[str, Expression] = {}
     for i, (name, kind) in enumerate(kinds.items()):
         x = table[name]
         asked[f"known{i}"] = x.count()
@@ -95,7 +96,7 @@ PLAIN = ("integer", "number", "text", "yes/no", "date")
 RANGED = ("integer", "number", "date")
 
 
-def _kind(kind: Any) -> str:
+def _kind(kind: Kind) -> str:
     if kind.is_boolean():
         return "yes/no"
     if kind.is_integer():
@@ -107,7 +108,7 @@ def _kind(kind: Any) -> str:
     return "date" if kind.is_date() or kind.is_timestamp() else str(kind)
 
 
-def labels_of(table: Any, column: str, part: str) -> dict[str, int]:
+def labels_of(table: Table, column: str, part: str) -> dict[str, int]:
     """{label: rows} of the labels of a text column that are odd, among its most frequent ones."""
     texts = table.filter(table[column].notnull()).select(label=table[column])
     common = texts.group_by("label").agg(n=texts.count())
@@ -116,13 +117,13 @@ def labels_of(table: Any, column: str, part: str) -> dict[str, int]:
     return {label: rows[label] for label in sorted(odd_labels(rows, part))}
 
 
-def copies_of(table: Any, rows: int) -> int:
+def copies_of(table: Table, rows: int) -> int:
     """How many rows are exact copies of others."""
     looked = table if rows <= LONG else table.limit(LONG)
     return min(rows, LONG) - int(looked.distinct().count().to_pyarrow().as_py())
 
 
-def are_different(table: Any, columns: Sequence[str]) -> bool:
+def are_different(table: Table, columns: Sequence[str]) -> bool:
     """Whether no two rows have the same values in these columns, as far as the first LONG rows tell."""
     known = table.limit(LONG).select(*columns)
     sizes = (known.count(), known.distinct().count())
@@ -130,7 +131,7 @@ def are_different(table: Any, columns: Sequence[str]) -> bool:
     return rows == different
 
 
-def counted_up(table: Any, columns: Sequence[str]) -> dict[str, float]:
+def counted_up(table: Table, columns: Sequence[str]) -> dict[str, float]:
     """{column: how often the next row has the next whole number}, in the first rows as they stand."""
     first = table.limit(FIRST).select(*columns).to_pyarrow() if columns else {}
     found = {}
@@ -155,18 +156,18 @@ class Episodes:
     at_the_end: int | None = None  # of the others, those that go on to the last time of all; None without a clock
 
 
-def episodes_of(table: Any, episode: Sequence[str], moment: Any, flags: Sequence[str]) -> Episodes:
+def episodes_of(table: Table, episode: Sequence[str], moment: Expression | None, flags: Sequence[str]) -> Episodes:
     """The episodes of a table; moment: of a row, as an expression of the table, or None."""
-    facts: dict[str, Any] = {f"e{i}": table[name] for i, name in enumerate(episode)}
+    facts: dict[str, object] = {f"e{i}": table[name] for i, name in enumerate(episode)}
     if moment is not None:
         facts["t"] = moment
-    over: Any = None
+    over: Expression | None = None
     for name in flags:
         over = flag(table[name]).fill_null(False) if over is None else over | flag(table[name]).fill_null(False)
     if over is not None:
         facts["over"] = over.cast("int64")
     rows = table.select(**facts)
-    each: dict[str, Any] = {"n": rows.count()}
+    each: dict[str, Expression] = {"n": rows.count()}
     each |= {"over": rows.over.max()} if over is not None else {}
     each |= {"last": rows.t.max()} if moment is not None else {}
     made = rows.group_by([f"e{i}" for i in range(len(episode))]).agg(**each)
@@ -189,14 +190,12 @@ def _median(sizes: list[dict[str, int]], count: int) -> float:
     return sum(found) / len(found)
 
 
-def only_in_last_rows(table: Any, column: str, episode: Sequence[str], moment: Any) -> tuple[int, int] | None:
+def only_in_last_rows(table: Table, column: str, episode: Sequence[str], moment: Expression) -> tuple[int, int] | None:
     """(rows where the flag holds, episodes), if it holds only in last rows of episodes, and in some; else None."""
-    import ibis
-
     names = [f"e{i}" for i in range(len(episode))]
     rows = table.select(**{f"e{i}": table[name] for i, name in enumerate(episode)}, t=moment, on=flag(table[column]))
-    last = rows.t.max().over(ibis.window(group_by=names)) if names else rows.t.max().over(ibis.window())
-    rows = rows.mutate(is_last=rows.t == last)
+    last = rows.t.max().over(window(group_by=names)) if names else rows.t.max().over(window())
+    rows = rows.mutate(is_last=same(rows.t, last))
     on = rows.on.fill_null(False)
     asked = {"held": rows.count(where=on), "early": rows.count(where=on & ~rows.is_last)}
     found = rows.aggregate(**asked, episodes=rows.count(where=rows.is_last)).to_pyarrow().to_pylist()[0]
@@ -215,15 +214,13 @@ class Clock:
     longest: float
 
 
-def clock_of(table: Any, episode: Sequence[str], moment: Any) -> Clock | None:
+def clock_of(table: Table, episode: Sequence[str], moment: Expression) -> Clock | None:
     """The clock, if it is regular: if most of its steps are alike."""
-    import ibis
-
     if not (moment.type().is_numeric() or moment.type().is_temporal()):
         return None
     rows = table.select(**{f"e{i}": table[name] for i, name in enumerate(episode)}, t=seconds(moment))
-    window = ibis.window(group_by=[f"e{i}" for i in range(len(episode))], order_by="t")
-    rows = rows.mutate(step=rows.t - rows.t.lag().over(window))
+    steps_of = window(group_by=[f"e{i}" for i in range(len(episode))], order_by="t")
+    rows = rows.mutate(step=rows.t - rows.t.lag().over(steps_of))
     rows = rows.filter(rows.step > 0)
     steps = rows.group_by("step").agg(n=rows.count())
     most = steps.order_by(steps.n.desc()).limit(1).to_pyarrow().to_pylist()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
+from dualq.logs.reading.engines import duckdb_of
 from dualq.logs.reading.sources import Source
 
 SHOW_AFTER = 2.0  # seconds without a word
@@ -44,5 +44,5 @@ def progress(opened: Source, doing: str) -> Iterator[None]:
 
 def _share(opened: Source) -> float:
     """How much of the running query DuckDB has done, in percent; 0 where nobody knows."""
-    con: Any = getattr(opened.table.get_backend(), "con", None)
-    return float(con.query_progress()) if hasattr(con, "query_progress") else 0.0
+    backend = duckdb_of(opened.table)
+    return 0.0 if backend is None else float(backend.con.query_progress())

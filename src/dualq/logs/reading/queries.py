@@ -8,10 +8,10 @@ nothing where there are none. The names of the columns are those of decisions.py
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from dualq.logs.reading.column_types import seconds
 from dualq.logs.reading.decisions import Decisions
+from dualq.logs.reading.expressions import Expression, Table, differ, literal, row_number, same, window
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Questions(Decisions):
 
     # ---- counts
 
-    def counts(self) -> Any:
+    def counts(self) -> Table:
         """The one GROUP BY."""
         table = self.rows()
         keys, sums = self._grouping(table)
@@ -34,28 +34,28 @@ class Questions(Decisions):
                 sums |= {"t_known": table.t.count(), "t_again": table.t.count(where=table.again)}
         return table.group_by(keys).agg(**sums)
 
-    def _grouping(self, table: Any) -> tuple[list[str], dict[str, Any]]:
+    def _grouping(self, table: Table) -> tuple[list[str], dict[str, Expression]]:
         """The keys of a transition, and what is added up over its rows."""
         keys = [*self.s, *self.a, *self.n, *(["ended"] if "ended" in table.columns else [])]
-        sums: dict[str, Any] = {"n": table.count()}
+        sums: dict[str, Expression] = {"n": table.count()}
         for name in self.numbers:
             value = table[name]
             sums |= {f"{name}_sum": value.sum(), f"{name}_squares": (value * value).sum()}
         return keys, sums
 
-    def extremes(self) -> Any:
+    def extremes(self) -> Table:
         """The range of every number, and how many are known, over all rows: far cheaper than for every group."""
         table = self.rows()
         return table.aggregate(n=table.count(), **self._extremes(table))
 
-    def _extremes(self, table: Any) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+    def _extremes(self, table: Table) -> dict[str, Expression]:
+        found: dict[str, Expression] = {}
         for name in self.numbers:
             value = table[name]
             found |= {f"{name}_known": value.count(), f"{name}_low": value.min(), f"{name}_high": value.max()}
         return found
 
-    def repeated(self) -> Any:
+    def repeated(self) -> Expression:
         """Places in time that more than one row has, where time is not needed for the next state."""
         table = self.columns()
         places = table.group_by([*self.e, "t"]).agg(rows=table.count())
@@ -63,7 +63,7 @@ class Questions(Decisions):
 
     # ---- order
 
-    def used(self, some_dropped: bool) -> Any:
+    def used(self, some_dropped: bool) -> Table:
         """The rows that are counted: those that have a successor, or ended."""
         table = self.rows()
         if not some_dropped:
@@ -73,16 +73,14 @@ class Questions(Decisions):
             going = going & table[n].notnull()
         return table.filter(going | table.ended if "ended" in table.columns else going)
 
-    def by_block(self, order: list[str], cuts: list[int], some_dropped: bool) -> Any:
+    def by_block(self, order: list[str], cuts: list[int], some_dropped: bool) -> Table:
         """The counts of each block: of the rows, in this order, before the first cut, before the second, ..."""
-        import ibis
-
         table = self.used(some_dropped)
-        place = ibis.row_number()
+        place = row_number()
         if order:
-            place = place.over(ibis.window(order_by=[table[name] for name in order]))
+            place = place.over(window(order_by=[table[name] for name in order]))
         table = table.mutate(place=place)
-        block: Any = ibis.literal(0)
+        block = literal(0)
         for cut in cuts:
             block = block + (table.place >= cut).cast("int64")
         table = table.mutate(block=block)
@@ -95,38 +93,34 @@ class Questions(Decisions):
 
     def in_order(self, order: list[str]) -> bool:
         """Whether the rows as they stand are sorted by these columns."""
-        import ibis
-
         table = self.plain.columns().select(*order)
         before = table.mutate(**{f"before_{name}": table[name].lag() for name in order})
-        falls: Any = ibis.literal(False)
+        falls = literal(False)
         for name in reversed(order):  # less than the row before, by the first column that differs
             now, then = before[name], before[f"before_{name}"]
-            falls = (now < then) | ((now == then) & falls)
+            falls = (now < then) | (same(now, then) & falls)
         return not before.filter(falls.fill_null(False)).limit(1).count().to_pyarrow().as_py()
 
-    def jumps(self) -> Any:
+    def jumps(self) -> Expression:
         """How many rows have a next_state that is not the state of the following row of their episode."""
-        import ibis
-
         table = self.columns()
         table = table.mutate(over=self._over_here(table))
         after = {f"after_{s}": self._over(table[s].lead(), table) for s in self.s}
         table = table.mutate(**after)
-        differs: Any = ibis.literal(False)
+        differs = literal(False)
         for s, n in zip(self.s, self.n, strict=True):
-            differs = differs | (table[f"after_{s}"] != table[n])
+            differs = differs | differ(table[f"after_{s}"], table[n])
         return table.filter(~table.over & differs.fill_null(False)).count()
 
     # ---- periods
 
-    def span(self, column: str) -> Any:
+    def span(self, column: str) -> Table:
         """The least and the greatest of a clock."""
         table = self.plain.columns()
         value = seconds(table[column])
         return table.aggregate(low=value.min(), high=value.max())
 
-    def by_period(self, column: str, low: float, high: float, periods: int, centre: float) -> Any:
+    def by_period(self, column: str, low: float, high: float, periods: int, centre: float) -> Table:
         """The counts of each period of equal length, with sums of powers of the reward less its mean."""
         table = self.rows()
         place = ((seconds(table[column]) - low) / (high - low) * periods).floor().cast("int64")
@@ -136,23 +130,21 @@ class Questions(Decisions):
         sums = {"x1": x.sum(), "x2": (x * x).sum(), "x3": (x * x * x).sum(), "x4": (x * x * x * x).sum()}
         return table.group_by(keys).agg(n=table.count(), **sums)
 
-    def by_previous(self) -> Any:
+    def by_previous(self) -> Table:
         """How often each (previous state, s, a, s') occurs, where the previous row led to this one."""
-        import ibis
-
         table = self.rows()
         table = table.mutate(over=self._over_here(table))
         before = {"before_over": self._over(table.over.lag(), table)}
         before |= {f"p{i}": self._over(table[s].lag(), table) for i, s in enumerate(self.s)}
         before |= {f"led{i}": self._over(table[n].lag(), table) for i, n in enumerate(self.n)}
         table = table.mutate(**before)
-        linked: Any = ~table.before_over.fill_null(True)
+        linked = ~table.before_over.fill_null(True)
         for i, s in enumerate(self.s):
-            linked = linked & table[f"p{i}"].notnull() & (table[f"led{i}"] == table[s]).fill_null(False)
+            linked = linked & table[f"p{i}"].notnull() & same(table[f"led{i}"], table[s]).fill_null(False)
         if "ended" not in table.columns:
-            table = table.mutate(ended=ibis.literal(False))
-        going: Any = table.ended
-        for_all: Any = ibis.literal(True)
+            table = table.mutate(ended=literal(False))
+        going = table.ended
+        for_all = literal(True)
         for n in self.n:
             for_all = for_all & table[n].notnull()
         table = table.filter(linked & (going | for_all))
@@ -167,7 +159,7 @@ class Questions(Decisions):
         known = bool(self.schema.episode) or self.schema.terminal is not None or self.schema.truncated is not None
         return known and self.schema.time is not None
 
-    def first_states(self) -> Any:
+    def first_states(self) -> Table:
         """How often each state is the first of an episode: no row before it, or one where an episode was over."""
         table = self.columns()
         if self.skip_bad:

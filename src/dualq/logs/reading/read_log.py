@@ -11,11 +11,12 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
-from dualq.base import LogError
+from dualq.base import Label, LogError
+from dualq.logs.counts import Range
 from dualq.logs.reading.auto_bins import asked_bins, found_bins
 from dualq.logs.reading.available import available_pairs, listed_actions
 from dualq.logs.reading.bad_rows import check_text, quarantine_of
@@ -25,7 +26,9 @@ from dualq.logs.reading.counting import count_table
 from dualq.logs.reading.decisions import LARGEST
 from dualq.logs.reading.engines import reading
 from dualq.logs.reading.episodes import episodes_of, with_clock, with_flag, with_gaps
+from dualq.logs.reading.expressions import Table, row_number, window
 from dualq.logs.reading.open_source import open_source
+from dualq.logs.reading.options import BinsAsked, Columns, Moment
 from dualq.logs.reading.period import part_of
 from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import ROW, Schema, checked_bins, schema_of, without_guess
@@ -37,28 +40,28 @@ FIRST_LOOK = 10_000  # rows
 
 
 def read_log(
-    source: Any,
+    source: object,
     *,
-    state: Any = None,
-    action: Any = None,
+    state: Columns = None,
+    action: Columns = None,
     reward: str | None = None,
-    next_state: Any = None,
-    episode: Any = None,
-    time: Any = None,
-    terminal: Any = None,
-    truncated: Any = None,
-    costs: Any = None,
-    bins: Mapping[str, Any] | str | None = None,
-    reward_range: tuple[float, float] | None = None,
-    cost_ranges: Mapping[str, tuple[float, float]] | None = None,
-    available: Mapping[Any, Any] | None = None,
+    next_state: Columns = None,
+    episode: Columns = None,
+    time: str | Literal[False] | None = None,
+    terminal: str | Literal[False] | None = None,
+    truncated: str | Literal[False] | None = None,
+    costs: Columns = None,
+    bins: BinsAsked | None = None,
+    reward_range: Range | None = None,
+    cost_ranges: Mapping[str, Range] | None = None,
+    available: Mapping[Label, Iterable[Label]] | None = None,
     skip_bad: bool = False,
     quarantine: str | os.PathLike | None = None,
     table: str | None = None,
     delimiter: str | None = None,
     columns: Sequence[str] | None = None,
-    since: Any = None,
-    until: Any = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
     clock: str | None = None,
 ) -> TableLog:
     """Read a log: which columns of a table are the state, the action, the reward, and what followed.
@@ -83,7 +86,7 @@ def read_log(
     clock         "shared": time is one clock for all episodes; "episode": it counts the steps of each; else dualq sees
     """
     opened = open_source(source, table, delimiter, columns)
-    given = {
+    given: Mapping[str, Columns] = {
         "state": state,
         "action": action,
         "reward": reward,
@@ -92,13 +95,13 @@ def read_log(
         "time": time,
         "terminal": terminal,
         "truncated": truncated,
-        "costs": opened.kept.get("costs", ()) if costs is None else costs,
+        "costs": opened.kept.costs if costs is None else costs,
     }
     opened, given, last = _last_rows(opened, given)
     listed = [names for names in given.values() if isinstance(names, list | tuple)]
     single = [name for name in given.values() if isinstance(name, str)]
     _check_once(opened, itertools.chain(single, *listed))
-    schema = schema_of(opened.name, opened.table.columns, given, opened.kept)
+    schema = schema_of(opened.name, opened.table.columns, given, opened.kept.columns)
     _check_once(opened, schema.columns)
     _check_alike(opened, schema)
     if _guess_is_unique(opened, schema):
@@ -120,7 +123,7 @@ def read_log(
     schema = asked.schema
     made = checked_bins(opened.name, bins, schema, lambda c, q: _quantiles(opened, c, q))
     if reward_range is None:
-        reward_range = opened.kept.get("reward_range")
+        reward_range = opened.kept.reward_range
     questions = replace(
         asked,
         bins=made,
@@ -136,7 +139,7 @@ def read_log(
     return TableLog(opened, counted, aside, exists)
 
 
-def _last_rows(opened: Source, given: dict[str, Any]) -> tuple[Source, dict[str, Any], str | None]:
+def _last_rows(opened: Source, given: Mapping[str, Columns]) -> tuple[Source, Mapping[str, Columns], str | None]:
     """What terminal="last" or truncated="last" says of last rows, unless a column has that name."""
     said = [part for part in ("terminal", "truncated") if given[part] == "last"]
     if not said:
@@ -149,7 +152,7 @@ def _last_rows(opened: Source, given: dict[str, Any]) -> tuple[Source, dict[str,
         raise LogError(
             f"{opened.name}: {wrong}; episodes ended with their last rows, or their recordings stopped there"
         )
-    return opened, given | {said[0]: False}, "ended" if said[0] == "terminal" else "cut"
+    return opened, {**given, said[0]: False}, "ended" if said[0] == "terminal" else "cut"
 
 
 def _check_last(name: str, schema: Schema, last: str | None) -> None:
@@ -160,7 +163,7 @@ def _check_last(name: str, schema: Schema, last: str | None) -> None:
     raise LogError(f'{name}: {part}="last" needs {needed}')
 
 
-def _understood(opened: Source, asked: Questions, given: Mapping[str, Any]) -> tuple[Source, Questions]:
+def _understood(opened: Source, asked: Questions, given: Mapping[str, Columns]) -> tuple[Source, Questions]:
     """What the clock and the ends of episodes say of how rows are linked, and which column flags the end."""
     if asked.schema.time is None or asked.schema.terminal == ROW or (asked.schema.time == ROW and not asked.e):
         return opened, asked
@@ -170,7 +173,7 @@ def _understood(opened: Source, asked: Questions, given: Mapping[str, Any]) -> t
     return with_gaps(opened, asked, facts)
 
 
-def _check_once(opened: Source, columns: Iterable[Any]) -> None:
+def _check_once(opened: Source, columns: Iterable[str]) -> None:
     """A LogError where several columns of the file have one of these names: an engine would rename the second."""
     for column in columns:
         if str(column).lower() in opened.twice:
@@ -192,14 +195,14 @@ def _guess_is_unique(opened: Source, schema: Schema) -> bool:
         return False
     with reading(opened.name):
         for table in (opened.table.limit(FIRST_LOOK), opened.table):  # the first rows say no at once, mostly
-            column: Any = table[schema.guessed["episode"][0]]
+            column = table[schema.guessed["episode"][0]]
             found = table.aggregate(known=column.count(), kinds=column.nunique()).to_pyarrow().to_pylist()[0]
             if found["known"] < 2 or found["kinds"] < found["known"]:
                 return False
     return True
 
 
-def _labels(schema: Schema, bins: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def _labels(schema: Schema, bins: Mapping[str, object]) -> list[tuple[str, ...]]:
     """The columns that hold labels, a state's beside its next state's; numbers in bins are none."""
     following = schema.next_state or ((),) * len(schema.state)
     pairs = [(s, *([n] if n else [])) for s, n in zip(schema.state, following, strict=True)]
@@ -211,7 +214,7 @@ def _time_as(opened: Source, schema: Schema) -> str | None:
         return text_time(opened.name, opened.table, None if schema.time == ROW else schema.time)
 
 
-def _range(name: str, what: str, given: Any) -> tuple[float, float]:
+def _range(name: str, what: str, given: Sequence[float]) -> Range:
     try:
         low, high = map(float, given)
     except (TypeError, ValueError):
@@ -223,10 +226,9 @@ def _range(name: str, what: str, given: Any) -> tuple[float, float]:
     return low, high
 
 
-def _cost_ranges(opened: Source, schema: Schema, given: Mapping[str, Any] | None) -> dict[str, tuple[float, float]]:
+def _cost_ranges(opened: Source, schema: Schema, given: Mapping[str, Range] | None) -> dict[str, Range]:
     if given is None:
-        kept = opened.kept.get("cost_ranges", {})
-        given = {cost: pair for cost, pair in kept.items() if cost in schema.costs}
+        given = {cost: pair for cost, pair in opened.kept.cost_ranges.items() if cost in schema.costs}
     for cost in given:
         if cost not in schema.costs:
             known = ", ".join(schema.costs) or "none"
@@ -238,27 +240,25 @@ def _quantiles(opened: Source, column: str, levels: list[float]) -> list[float]:
     from ibis.common.exceptions import OperationNotDefinedError
 
     with reading(opened.name):
-        values: Any = opened.table[column].cast("float64")
-        finite = opened.table.filter(values.abs() <= LARGEST)  # pyright: ignore[reportArgumentType]
+        values = opened.table[column].cast("float64")
+        finite = opened.table.filter(values.abs() <= LARGEST)
         values = finite[column].cast("float64")
         asked = finite.aggregate(**{f"q{i}": values.quantile(q) for i, q in enumerate(levels)})
         try:
-            edges: list[Any] = list(asked.to_pyarrow().to_pylist()[0].values())
+            edges = [edge for edge in asked.to_pyarrow().to_pylist()[0].values() if edge is not None]
         except OperationNotDefinedError:  # SQLite
             edges = _ranked(finite.select(value=values), levels)
-    if any(edge is None for edge in edges):
+    if len(edges) < len(levels):
         raise LogError(f"{opened.name}: the column {column!r} has no numbers to put into bins")
     return [float(edge) for edge in edges]
 
 
-def _ranked(table: Any, levels: list[float]) -> list[Any]:
+def _ranked(table: Table, levels: list[float]) -> list[float]:
     """Quantiles of the column `value`, where the engine has no word for them: between the two nearest rows by rank."""
-    import ibis
-
     places = np.array(levels) * (int(table.count().to_pyarrow().as_py()) - 1)
     near = sorted({int(place) for place in (*np.floor(places), *np.ceil(places))})
-    ranked = table.mutate(rank=ibis.row_number().over(order_by=table.value))
+    ranked = table.mutate(rank=row_number().over(window(order_by=table.value)))
     found = ranked.filter(ranked["rank"].isin(near)).order_by("rank").to_pyarrow()
     if len(found) == 0:
-        return [None] * len(levels)
+        return []
     return np.interp(places, found["rank"].to_numpy(), found["value"].to_numpy()).tolist()

@@ -15,9 +15,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from dualq.logs.reading.column_types import FALSE, TRUE
+from dualq.logs.reading.expressions import Expression, Table
 from dualq.logs.reading.profile import Column, are_different, counted_up, only_in_last_rows
 from dualq.logs.reading.schema import ROW
 
@@ -67,13 +67,13 @@ def said_by_name(name: str, part: str) -> bool:
 
 
 def roles_of(
-    table: Any,
+    table: Table,
     rows: int,
     columns: Sequence[Column],
     found: Mapping[str, tuple[str, ...]],
     reasons: Mapping[str, str],
     refused: Sequence[str],
-    moment: Callable[[str], Any],
+    moment: Callable[[str], Expression | None],
 ) -> Roles:
     """Which part each column would play.
 
@@ -118,7 +118,7 @@ def _following(roles: Roles, wanted: Sequence[str], columns: Mapping[str, Column
         roles.take("next_state", [following for _, following in pairs], "by its name")
 
 
-def _time(roles: Roles, table: Any, rows: int, columns: Sequence[Column], episodes: bool) -> None:
+def _time(roles: Roles, table: Table, rows: int, columns: Sequence[Column], episodes: bool) -> None:
     free = [column for column in roles.free(columns) if column.different > 1 and not column.missing]
     dates = [c for c in free if c.kind == "date"]
     named = [c for c in free if said_by_name(c.name, "time") and c.kind in ("integer", "text") and c.different > 2]
@@ -127,7 +127,7 @@ def _time(roles: Roles, table: Any, rows: int, columns: Sequence[Column], episod
         roles.take("time", [chosen.name], "dates" if dates else "by its name")
         return
     known = roles.parts.get("episode", ())
-    whole = [c for c in free if c.kind == "integer" and c.high - c.low + 1 == c.different > 2]
+    whole = [c for c in free if c.kind == "integer" and _without_gaps(c)]
     counting = counted_up(table, [c.name for c in whole])
     whole = sorted(whole, key=lambda c: -counting[c.name])[:TRIED]
     alone = [column for column in whole if column.different == rows]
@@ -147,13 +147,18 @@ def _time(roles: Roles, table: Any, rows: int, columns: Sequence[Column], episod
         roles.take("time", [alone[0].name], "integers without gaps, each once", sure=False)
 
 
+def _without_gaps(column: Column) -> bool:
+    low, high = column.low, column.high
+    return isinstance(low, int) and isinstance(high, int) and high - low + 1 == column.different > 2
+
+
 def _groups(columns: Sequence[Column], rows: int) -> list[Column]:
     """Columns that may say which rows belong together: first those whose names say so, then those with few values."""
     may = [c for c in columns if c.kind in ("integer", "text") and 1 < c.different <= rows // 2 and not c.missing]
     return sorted(may, key=lambda c: (not said_by_name(c.name, "episode"), c.different))[:TRIED]
 
 
-def _episode(roles: Roles, table: Any, rows: int, columns: Sequence[Column]) -> None:
+def _episode(roles: Roles, table: Table, rows: int, columns: Sequence[Column]) -> None:
     time = roles.parts.get("time", ())
     groups = _groups(roles.free(columns), rows)
     clock = next((c for c in columns if c.name in time), None)
@@ -167,7 +172,9 @@ def _episode(roles: Roles, table: Any, rows: int, columns: Sequence[Column]) -> 
         roles.take("episode", [named[0].name], "by its name")
 
 
-def _terminal(roles: Roles, table: Any, columns: Sequence[Column], moment: Callable[[str], Any]) -> None:
+def _terminal(
+    roles: Roles, table: Table, columns: Sequence[Column], moment: Callable[[str], Expression | None]
+) -> None:
     episode, time = roles.parts.get("episode", ()), roles.parts.get("time", ())
     t = moment(time[0]) if time and time[0] != ROW else None
     if not episode or t is None:

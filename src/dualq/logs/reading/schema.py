@@ -19,9 +19,9 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from dualq.base import LogError, few, nearest
+from dualq.logs.reading.options import BinsOfColumn, Columns
 
 ROW = "row"  # time="row": the order of the rows; terminal="row": every row is a case of its own
 
@@ -65,7 +65,9 @@ class Schema:
         return tuple(dict.fromkeys(used))
 
 
-def schema_of(name: str, columns: Sequence[str], given: Mapping[str, Any], kept: Mapping[str, Any]) -> Schema:
+def schema_of(
+    name: str, columns: Sequence[str], given: Mapping[str, Columns], kept: Mapping[str, tuple[str, ...]]
+) -> Schema:
     """The schema of a table with these columns: as given, else as the file itself says, else guessed by name.
 
     name    of the table, for messages
@@ -75,7 +77,7 @@ def schema_of(name: str, columns: Sequence[str], given: Mapping[str, Any], kept:
     found, guessed = parts_of(name, columns, given, kept)
     for part in ("state", "action", "reward"):
         if not found[part]:
-            raise LogError(_missing(name, part, columns))
+            raise LogError(_missing(name, part, columns), argument=part)
     _check(name, found)
     one = {part: found[part][0] if found[part] else None for part in ("reward", "time", "terminal", "truncated")}
     several = {part: found[part] for part in ("state", "action", "next_state", "episode", "costs")}
@@ -83,7 +85,7 @@ def schema_of(name: str, columns: Sequence[str], given: Mapping[str, Any], kept:
 
 
 def parts_of(
-    name: str, columns: Sequence[str], given: Mapping[str, Any], kept: Mapping[str, Any]
+    name: str, columns: Sequence[str], given: Mapping[str, Columns], kept: Mapping[str, tuple[str, ...]]
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
     """{part: its columns}, none where there is no such column; and those of them that were not given."""
     found: dict[str, tuple[str, ...]] = {}
@@ -115,7 +117,7 @@ def without_guess(schema: Schema, part: str) -> Schema:
     return replace(schema, **{part: ()}, guessed=left)
 
 
-def as_names(part: str, wanted: Any) -> tuple[str, ...]:
+def as_names(part: str, wanted: object) -> tuple[str, ...]:
     """The columns of a part, given as a name or as a list of names."""
     if isinstance(wanted, str):
         return (wanted,)
@@ -123,7 +125,8 @@ def as_names(part: str, wanted: Any) -> tuple[str, ...]:
         names = tuple(wanted)
         if all(isinstance(name, str) for name in names):
             return names
-    raise LogError(f"{part} is {wanted!r}; it must be the name of a column or a list of names")
+    wrong = f"{part} is {wanted!r}; it must be the name of a column or a list of names"
+    raise LogError(wrong, argument=part, value=wanted)
 
 
 def _existing(name: str, part: str, wanted: tuple[str, ...], columns: Sequence[str]) -> tuple[str, ...]:
@@ -132,9 +135,11 @@ def _existing(name: str, part: str, wanted: tuple[str, ...], columns: Sequence[s
             if len(columns) == 1 and column in columns[0]:
                 raise LogError(_one_column(name, columns[0]))
             which = f"{part} is {column!r}, but there is no such column"
-            raise LogError(f"{name}: {which}{no_names(columns) or near(column, columns)}")
+            hint = no_names(columns) or near(column, columns)
+            raise LogError(f"{name}: {which}{hint}", argument=part, value=column)
     if len(set(wanted)) != len(wanted):
-        raise LogError(f"{name}: {part} names a column twice: {', '.join(wanted)}")
+        twice = f"{name}: {part} names a column twice: {', '.join(wanted)}"
+        raise LogError(twice, argument=part, value=wanted)
     return wanted
 
 
@@ -176,7 +181,7 @@ def _missing(name: str, part: str, columns: Sequence[str]) -> str:
     return wrong + (no_names(columns) or named)
 
 
-def _kept(part: str, kept: Mapping[str, Any], columns: Sequence[str], taken: set[str]) -> tuple[str, ...]:
+def _kept(part: str, kept: Mapping[str, tuple[str, ...]], columns: Sequence[str], taken: set[str]) -> tuple[str, ...]:
     names = tuple(kept.get(part, ()))
     return names if names and all(n in columns and n not in taken for n in names) else ()
 
@@ -259,17 +264,22 @@ class Bins:
 
 
 def checked_bins(
-    name: str, bins: Mapping[str, Any] | None, schema: Schema, quantiles: Callable[[str, list[float]], list[float]]
+    name: str,
+    bins: Mapping[str, BinsOfColumn] | None,
+    schema: Schema,
+    quantiles: Callable[[str, list[float]], list[float]],
 ) -> dict[str, Bins]:
     """{column: Bins}, with quantiles asked from the engine; the next state's columns have the bins of the state's."""
     made: dict[str, Bins] = {}
     for column, wanted in (bins or {}).items():
         if column not in (*schema.state, *schema.action):
             known = near(column, (*schema.state, *schema.action))
-            raise LogError(f"{name}: bins are given for {column!r}, which is not in the state or the action{known}")
+            wrong = f"bins are given for {column!r}, which is not in the state or the action"
+            raise LogError(f"{name}: {wrong}{known}", argument="bins", value=column)
         if isinstance(wanted, int) and not isinstance(wanted, bool):
             if wanted < 2:
-                raise LogError(f"{name}: {wanted} bins for {column!r}; at least 2 are needed")
+                few_bins = f"{name}: {wanted} bins for {column!r}; at least 2 are needed"
+                raise LogError(few_bins, argument="bins", column=column, value=wanted)
             least, *edges = quantiles(column, [i / wanted for i in range(wanted)])
             edges = sorted({edge for edge in edges if edge > least})  # at the least value there is nothing to cut
             if not edges:
@@ -287,12 +297,13 @@ def checked_bins(
     return made
 
 
-def _edges(name: str, column: str, wanted: Any) -> list[float]:
+def _edges(name: str, column: str, wanted: BinsOfColumn) -> list[float]:
     try:
-        edges = [float(edge) for edge in wanted]
+        edges = [] if isinstance(wanted, int) else [float(edge) for edge in wanted]
     except (TypeError, ValueError):
         edges = []
     if not edges or not all(map(math.isfinite, edges)) or any(b <= a for a, b in itertools.pairwise(edges)):
         right = 'a number of bins, a list of edges in rising order, or "auto"'
-        raise LogError(f"{name}: bins for {column!r} are {wanted!r}; they must be {right}")
+        wrong = f"{name}: bins for {column!r} are {wanted!r}; they must be {right}"
+        raise LogError(wrong, argument="bins", column=column, value=wanted)
     return edges

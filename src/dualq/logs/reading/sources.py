@@ -9,12 +9,13 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from dualq.logs.counts import Range
 from dualq.logs.reading.engines import reading
+from dualq.logs.reading.expressions import Table, literal, row_number
 
 if TYPE_CHECKING:
-    import ibis
     import pyarrow as pa
 
 METADATA = b"dualq"  # the key of what a Parquet file keeps beside its columns: JSON
@@ -31,18 +32,29 @@ class Told:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """What dualq wrote beside the columns of a file: the parts they play, and what numbers can be."""
+
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    source: str | None = None
+    reward_range: Range | None = None
+    costs: Sequence[str] = ()
+    cost_ranges: Mapping[str, Range] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Source:
     """A table, and all that messages and a second reading need."""
 
-    table: ibis.Table
+    table: Table
     name: str  # one line, for people
     reopen: Callable[[], Source] | None = None  # the same on a connection of its own
-    numbered: Callable[[], ibis.Table] | None = None  # with the columns FILE and NUMBER; None where rows have no order
+    numbered: Callable[[], Table] | None = None  # with the columns FILE and NUMBER; None where rows have no order
     first: int = 1  # the number of the first row
     header: bool = False  # whether row n is line n + 1 of a text file
     as_text: Callable[[frozenset[str]], Source] | None = None  # the same with these columns as text; None: has types
     rejects: Callable[[], list[tuple[str, int, str, str]]] | None = None  # (file, line, what is wrong, the line)
-    kept: Mapping[str, Any] = field(default_factory=dict)  # what dualq wrote beside the columns
+    kept: Kept = field(default_factory=Kept)  # what dualq wrote beside the columns
     twice: frozenset[str] = frozenset()  # names that several columns of a text file have, whatever their case
     remarks: tuple[str, ...] = ()  # how the file was understood, where that is not plain
     warnings: tuple[str, ...] = ()  # what in the columns may be wrong
@@ -54,11 +66,10 @@ class Source:
         return self.numbered is not None
 
 
-def in_order(table: Any, name: str) -> Any:
+def in_order(table: Table, name: str) -> Table:
     """The table with the number of each row as it stands, from 1 on."""
-    import ibis
 
-    return table.mutate(**{FILE: ibis.literal(name), NUMBER: ibis.row_number() + 1})
+    return table.mutate(**{FILE: literal(name), NUMBER: row_number() + 1})
 
 
 def short(path: str) -> str:
@@ -66,16 +77,16 @@ def short(path: str) -> str:
     return os.path.basename(path.rstrip(os.sep)) or path
 
 
-def kept_in(schema: pa.Schema) -> dict[str, Any]:
-    """What `Log.to_parquet` keeps beside the columns: the parts they play, and the range of rewards."""
+def kept_in(schema: pa.Schema) -> Kept:
+    """What `ArrayLog.to_parquet` keeps beside the columns."""
     if METADATA not in (schema.metadata or {}):
-        return {}
-    kept = json.loads(schema.metadata[METADATA])
-    columns = {part: tuple(names) for part, names in kept.get("columns", {}).items()}
+        return Kept()
+    words = json.loads(schema.metadata[METADATA])
+    columns = {part: tuple(names) for part, names in words.get("columns", {}).items()}
     columns |= {"reward": ("reward",), "time": ("time",)}
     columns |= {"terminal": ("ended",)} if "ended" in schema.names else {}
-    more = ("reward_range", "source", "costs", "cost_ranges")
-    return {**columns, **{word: kept[word] for word in more if word in kept}}
+    more = {word: words[word] for word in ("source", "reward_range", "costs", "cost_ranges") if word in words}
+    return Kept(columns, **more)
 
 
 def with_whole_labels(opened: Source, alike: Sequence[tuple[str, ...]]) -> Source:
@@ -98,7 +109,7 @@ def with_whole_labels(opened: Source, alike: Sequence[tuple[str, ...]]) -> Sourc
     return opened.as_text(lost) if lost else opened
 
 
-def _loses(written: Any, columns: tuple[str, ...]) -> bool:
+def _loses(written: Table, columns: tuple[str, ...]) -> bool:
     """Whether these columns of text are whole numbers, and some of them would not be kept by a number."""
     asked = {}
     for i, column in enumerate(columns):

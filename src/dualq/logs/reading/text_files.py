@@ -8,9 +8,12 @@ import gzip
 import os
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dualq.base import LogError
+
+if TYPE_CHECKING:
+    from ibis.backends.duckdb import Backend as DuckDB
 
 DELIMITERS = ",\t;|"
 
@@ -32,7 +35,7 @@ def head_of(file: str, delimiter: str | None, columns: tuple[str, ...] = ()) -> 
     """How a text file is written, read off its beginning; its first line has the names of the columns, or `columns`."""
     name = os.path.basename(file)
     with (gzip.open if file.endswith(".gz") else open)(file, "rb") as stream:
-        start: Any = stream.read(HEAD)
+        start = stream.read(HEAD)
     lines = re.split("\r\n|\n|\r", _text(name, start))
     lines = lines[:-1][:100] if len(start) == HEAD else lines[:100]  # the last one may be cut
     if not lines or not lines[0].strip():
@@ -95,7 +98,7 @@ def last_byte(file: str) -> bytes:
         return stream.read(1)
 
 
-def rejected_lines(con: Any) -> list[tuple[str, int, str, str]]:
+def rejected_lines(con: DuckDB) -> list[tuple[str, int, str, str]]:
     """(file, line, what is wrong, the line) of all that DuckDB kept aside."""
     query = (
         "SELECT s.file_path, e.line, min(e.error_message), min(e.csv_line) FROM reject_errors e "

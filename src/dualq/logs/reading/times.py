@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from dualq.base import LogError
+from dualq.logs.reading.expressions import Table
 
 MOSTLY = "mostly float64"
 WHOLE = r"^ *[-+]?[0-9]{1,18} *$"
@@ -21,7 +22,7 @@ ZONED = f"{DATE}{CLOCK}(Z|[+-][0-9]{{2}}(:[0-9]{{2}})?)$"
 BACKWARD = r"^[0-9]{1,2}[/.-][0-9]{1,2}[/.-][0-9]{2,4}"
 
 
-def text_time(name: str, table: Any, column: str | None) -> str | None:
+def text_time(name: str, table: Table, column: str | None) -> str | None:
     """The type that a time column of text stands for: int64, float64, MOSTLY numbers, timestamp, or None, itself."""
     if column is None or column not in table.columns or not table[column].type().is_string():
         return None
@@ -45,7 +46,7 @@ def text_time(name: str, table: Any, column: str | None) -> str | None:
     return None
 
 
-def _looked_at(table: Any, column: str) -> dict[str, Any]:
+def _looked_at(table: Table, column: str) -> dict[str, Any]:
     t = table[column]
     patterns = {
         "whole": WHOLE,
