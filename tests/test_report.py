@@ -370,10 +370,7 @@ def test_labels_of_people_cannot_become_markup():
 
 def test_a_policy_map_has_a_cell_for_every_state_and_marks_those_with_few_rows(fit):
     html = charts.policy_map(
-        [
-            (name, [{"x": x, "y": y, "action": str(x * y), "rows": 5 * x} for x in range(3) for y in range(4)])
-            for name in ("one", "two")
-        ],
+        [(name, [charts.Cell(x, y, str(x * y), 5 * x) for x in range(3) for y in range(4)]) for name in ("one", "two")],
         "across",
         "down",
         [str(n) for n in (0, 1, 2, 3, 4, 6)],
@@ -416,8 +413,8 @@ def test_charts_are_as_wide_as_the_text_on_every_screen(fit):
 
 def test_intervals_stand_where_their_numbers_are():
     rows = [
-        {"name": "one", "low": 0.0, "high": 10.0},
-        {"name": "two", "low": 2.5, "high": 7.5, "value": 5.0, "sure": True},
+        charts.Interval("one", 0.0, 10.0),
+        charts.Interval("two", 2.5, 7.5, value=5.0, sure=True),
     ]
     svg = charts.intervals(rows)
     line = r'<line transform="translate\(([\d.]+),[\d.]+\)" x2="([\d.]+)" y2="0" stroke="(#\w+)"'

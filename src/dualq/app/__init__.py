@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 from dualq.base.faces import face
 
 if TYPE_CHECKING:
-    from dualq.app.report import charts as charts
-    from dualq.app.report.html import report_html as report_html
-    from dualq.app.report.notebook import fragment as fragment
-    from dualq.app.report.words import brief as brief
+    from dualq.app.report.pages import Pages as Pages
+    from dualq.app.report.pages import frontier_chart as frontier_chart
 
 __getattr__, __dir__, __all__ = face(__name__, __file__)

@@ -33,7 +33,7 @@ class Tagged(Protocol):
     tag: ClassVar[str]
 
 
-def write_whole(path: str | os.PathLike, content: bytes) -> None:
+def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
     """Write a file so that whoever opens it sees the old content or the new, never a part."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ def write_whole(path: str | os.PathLike, content: bytes) -> None:
         raise
 
 
-def save_arrays(path: str | os.PathLike, arrays: Mapping[str, ArrayLike]) -> None:
+def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, ArrayLike]) -> None:
     """Write named arrays (anything NumPy can hold without objects) with their digest."""
     named = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     buffer = io.BytesIO()
@@ -58,7 +58,7 @@ def save_arrays(path: str | os.PathLike, arrays: Mapping[str, ArrayLike]) -> Non
     write_whole(path, buffer.getvalue())
 
 
-def load_arrays(path: str | os.PathLike) -> dict[str, Array]:
+def load_arrays(path: str | os.PathLike[str]) -> dict[str, Array]:
     """Read what `save_arrays` wrote; `CheckpointError` if the file is missing, cut off or changed."""
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:

@@ -317,7 +317,7 @@ class ArrayLog:
             beside["cost_ranges"] = {cost: self.cost_ranges[cost] for cost in sorted(self.cost_ranges_known)}
         return pa.table(columns, metadata={METADATA: json.dumps(beside).encode()})
 
-    def to_parquet(self, path: str | os.PathLike) -> None:
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Write the table as a Parquet file, whole or not at all; rewards are exact."""
         import pyarrow as pa
         from pyarrow import parquet

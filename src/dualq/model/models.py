@@ -44,7 +44,7 @@ Array = np.ndarray
 COLUMNS = ("state", "action", "next_state", "probability", "reward")
 
 
-def read_model(path: str | os.PathLike, discount: float | None = None) -> MDP:
+def read_model(path: str | os.PathLike[str], discount: float | None = None) -> MDP:
     """The model in an .npz or .csv file; a discount given here comes before the one in the file."""
     path = Path(path)
     with about(path=str(path)):
@@ -57,7 +57,7 @@ def read_model(path: str | os.PathLike, discount: float | None = None) -> MDP:
             raise ModelError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
-def write_model(path: str | os.PathLike, mdp: MDP) -> None:
+def write_model(path: str | os.PathLike[str], mdp: MDP) -> None:
     """Write a model that `read_model` reads back.
 
     An .npz keeps everything. A .csv keeps transitions and expected rewards: not the discount, the reward range, or the
@@ -68,7 +68,7 @@ def write_model(path: str | os.PathLike, mdp: MDP) -> None:
         _format(path, {".npz": _write_npz, ".csv": _write_csv})(path, mdp)
 
 
-def write_policy(path: str | os.PathLike, policy: TablePolicy) -> None:
+def write_policy(path: str | os.PathLike[str], policy: TablePolicy) -> None:
     """Write a CSV with a row (state, action, probability) for every action of positive probability, in the labels."""
     columns = policy.columns()
     write_whole(path, _csv_bytes(columns, columns.values()))

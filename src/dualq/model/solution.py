@@ -94,7 +94,7 @@ class Solution:
         bound = "" if self.error_bound is None else f", V proven to {self.error_bound:.1e}"
         return f"Solution({self.mdp.num_states} states, {self.mdp.num_actions} actions, by {self.method}{bound})"
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write `path` (.npz): the arrays, the labels and the settings, with a SHA-256."""
         facts = {
             "method": self.method,
@@ -109,7 +109,7 @@ class Solution:
         save_arrays(path, {**arrays, "policy": self.primal_policy.matrix, "facts": as_json_array(facts)})
 
 
-def load_solution(path: str | os.PathLike) -> tuple[dict[str, Array], dict[str, Any]]:
+def load_solution(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any]]:
     """The arrays and the facts (method, bounds, labels) of a solution that was saved; its SHA-256 is checked."""
     arrays = load_arrays(path)
     if "facts" not in arrays:

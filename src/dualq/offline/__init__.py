@@ -14,10 +14,15 @@ from typing import TYPE_CHECKING
 from dualq.base.faces import face
 
 if TYPE_CHECKING:
+    from dualq.offline.careful.selection_bias import Estimate as Estimate
     from dualq.offline.fit import Fit as Fit
     from dualq.offline.fit import load as load
     from dualq.offline.learner import PolicyLearner as PolicyLearner
     from dualq.offline.learning import learn as learn
+    from dualq.offline.limited.search import Kept as Kept
+    from dualq.offline.limited.trade_off import Frontier as Frontier
     from dualq.offline.saved.opening import decider_of as decider_of
+    from dualq.offline.shapes import Change as Change
+    from dualq.offline.shapes import StateFacts as StateFacts
 
 __getattr__, __dir__, __all__ = face(__name__, __file__)

@@ -46,6 +46,7 @@ from dualq.offline.limited.search import Kept
 from dualq.offline.limited.trade_off import Frontier, frontier_of
 from dualq.offline.saved.opening import ARRAYS, FORMAT, NUMBERS, POLICY, Decider, open_saved, sha256_of
 from dualq.offline.saved.packing import Packer, unpacked
+from dualq.offline.shapes import Change, EstimateNumbers, FitSummary, Settings, StateFacts
 from dualq.offline.trust import conditions, doubts, open_bins, verdict, withheld
 from dualq.proof import Certificate, Ledger, Wanted
 from dualq.solvers import LimitedSolution
@@ -73,7 +74,7 @@ class Fit:
     confidence: float
     certificate: Certificate | None
     coverage: Coverage = field(repr=False)  # what the log can and cannot tell
-    settings: Mapping[str, Any] = field(repr=False)  # source, columns, discount, pessimism, ...
+    settings: Settings = field(repr=False)  # source, columns, discount, pessimism, ...
     limits: tuple[Kept, ...] = ()  # what became of each limit
     asked: tuple[Asked, ...] = field(default=(), repr=False)  # the limits as they were asked for
     limits_wanted: tuple[Wanted, ...] = field(default=(), repr=False)  # pairs whose rows a promise would need most
@@ -245,7 +246,7 @@ class Fit:
     def _decider(self) -> Decider:
         return Decider(self.policy, self.settings["bins"])
 
-    def explain(self, state: Label | Mapping[str, Any]) -> dict[str, Any]:
+    def explain(self, state: Label | Mapping[str, Any]) -> StateFacts:
         """All that is known of one state: each action with its rows, its value and interval, and what is recommended.
 
         The intervals are for comparing these actions with each other: of what a decision is worth when every later
@@ -254,7 +255,7 @@ class Fit:
         """
         s = self.counts.states.index(self.label(state))
         visits, z = self.counts.visits[s], float(ndtri(0.5 + self.confidence / 2.0))
-        actions = []
+        actions: list[dict[str, Any]] = []
         for a in sorted(range(visits.size), key=lambda a: (-self.policy.matrix[s, a], -visits[a])):
             value, error = float(self.values[s, a]), float(self.errors[s, a])
             known = visits[a] > 0
@@ -278,7 +279,7 @@ class Fit:
             "actions": actions,
         }
 
-    def changes(self, most: int = 10) -> list[dict[str, Any]]:
+    def changes(self, most: int = 10) -> list[Change]:
         """The states where the policy decides otherwise than the log did, those first where that is worth most.
 
         share   of the decisions in the state that change;  gain   what the policy earns there with one decision over
@@ -332,7 +333,7 @@ class Fit:
         blocks = self.blocks or (self.counts,)
         return frontier_of(self._estimates, self.asked, blocks, self._everywhere, self.confidence, cost, points)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> FitSummary:
         """The settings and the numbers, as plain values: what --json prints and fit.json keeps."""
         promise = self.certificate
         return {
@@ -367,25 +368,25 @@ class Fit:
         }
 
     def __repr__(self) -> str:
-        from dualq.app import brief
+        from dualq.app import Pages
 
-        return brief(self)
+        return Pages(self).brief()
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the verdict, the numbers and the changes worth most."""
-        from dualq.app import fragment
+        from dualq.app import Pages
 
-        return fragment(self)
+        return Pages(self).notebook()
 
     # ---- what leaves the room
 
-    def report(self, path: str | os.PathLike) -> None:
+    def report(self, path: str | os.PathLike[str]) -> None:
         """Write the report: one HTML page that needs no network."""
-        from dualq.app import report_html
+        from dualq.app import Pages
 
-        write_whole(path, report_html(self).encode())
+        write_whole(path, Pages(self).report().encode())
 
-    def save(self, folder: str | os.PathLike) -> list[str]:
+    def save(self, folder: str | os.PathLike[str]) -> list[str]:
         """Write policy.csv, solution.npz and, last, fit.json into a folder; their paths. With fit.json it is whole."""
         folder = Path(folder)
         if folder.exists() and not folder.is_dir():
@@ -405,22 +406,22 @@ class Fit:
         return [str(folder / name) for name in (POLICY, NUMBERS, ARRAYS)]
 
 
-def load(folder: str | os.PathLike) -> Fit:
+def load(folder: str | os.PathLike[str]) -> Fit:
     """The Fit that `fit.save(folder)` wrote; `CheckpointError` where fit.json or solution.npz is missing or changed."""
     tree, arrays = open_saved(folder)
     return unpacked(tree, arrays, {cls.__name__: cls for cls in (*KEPT, Fit)})
 
 
-def _estimated(estimate: Estimate) -> dict[str, float | None]:
+def _estimated(estimate: Estimate) -> EstimateNumbers:
     return {"value": estimate.value, "standard_error": estimate.standard_error}
 
 
-def _written(kept: Kept) -> dict[str, Any]:
+def _written(kept: Kept) -> dict[str, object]:
     """A limit's fate, as plain values."""
-    return dataclasses.asdict(kept) | {"standard_error": kept.error}
+    return {**dataclasses.asdict(kept), "standard_error": kept.error}
 
 
-def _promised(promise: Certificate) -> dict[str, Any]:
+def _promised(promise: Certificate) -> dict[str, object]:
     return {
         "lower": promise.lower,
         "policy_upper": promise.policy_upper,

@@ -34,7 +34,7 @@ from dualq.worlds.simulator import Simulator
 Array = np.ndarray
 
 SHOPS, DAYS, SEED = 68, 730, 20180319
-COLUMNS = {
+COLUMNS: dict[str, str | list[str]] = {
     "state": ["stock", "season"],
     "action": "order",
     "reward": "profit",

@@ -12,8 +12,7 @@ from typing import Annotated
 import typer
 
 from dualq._version import __version__
-from dualq.app.cli import logs, look, paper, tradeoff
-from dualq.app.cli import models as known
+from dualq.app.cli import frontier, logs, look, models, paper
 from dualq.base import DualqError
 
 app = typer.Typer(
@@ -78,8 +77,8 @@ app.command(short_help="Learn a policy from a log, and say how good it is.")(log
 app.command(short_help="Look at a log: its columns, what is suspicious, and the line to learn from it.")(look.look)
 app.command(short_help="Explain one state: every action, its rows and what it earns.")(logs.explain)
 app.command(short_help="Say what to do in one state.")(logs.act)
-app.command(short_help="Show what a limit on a cost costs.")(tradeoff.frontier)
-app.command(short_help="Solve a known model exactly.")(known.solve)
-app.command(short_help="Write a simulated log.")(known.simulate)
-app.command(short_help="Write the log that ships with dualq, to try the commands with.")(known.example)
+app.command(short_help="Show what a limit on a cost costs.")(frontier.frontier)
+app.command(short_help="Solve a known model exactly.")(models.solve)
+app.command(short_help="Write a simulated log.")(models.simulate)
+app.command(short_help="Write the log that ships with dualq, to try the commands with.")(models.example)
 app.command(short_help="Measure whether the claims of the paper hold.")(paper.reproduce)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Literal, TypeVar
 
 from dualq.base import LogError
 
 BINS = "write COLUMN=8 for 8 bins, COLUMN=0,10,50 for edges, COLUMN=auto, or auto alone"
+BinsOf = int | list[float] | str  # how many, the edges, or "auto"
+Column = TypeVar("Column", str | None, list[str] | None)
 
 
 def listed(columns: str | None) -> list[str] | None:
@@ -15,14 +17,14 @@ def listed(columns: str | None) -> list[str] | None:
     return None if columns is None else [name.strip() for name in columns.split(",")]
 
 
-def or_none(column: Any) -> Any:
+def or_none(column: Column) -> Column | Literal[False]:
     """False for the word `none`: there is no such column, and none is looked for."""
     return False if column in ("none", ["none"]) else column
 
 
-def bins_of(words: list[str]) -> dict[str, Any] | str:
+def bins_of(words: list[str]) -> dict[str, BinsOf] | str:
     """{column: bins} from COLUMN=N, COLUMN=EDGE,EDGE,... or COLUMN=auto; several of them may stand in one word."""
-    bins: dict[str, Any] = {}
+    bins: dict[str, BinsOf] = {}
     for word in (part for given in words for part in re.split(r",(?=[^,=]+=)", given)):
         column, _, value = word.rpartition("=")
         if value.strip() == "auto":

@@ -5,24 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from dualq.app.cli.columns import bins_of, listed, or_none
-from dualq.app.cli.shared import Json, console, print_files, print_json, stages, working
+from dualq.app.cli.shared import Json, console, option, print_files, print_json, stages, working
 from dualq.base import LogError
 
 if TYPE_CHECKING:
+    from typer.models import OptionInfo
+
+    from dualq.base import Label
     from dualq.offline import Fit
 
 
-def _columns(what: str) -> Any:
-    return typer.Option(metavar="COLUMNS", help=what, show_default=False, rich_help_panel="Columns")
-
-
-def _option(metavar: str, what: str) -> Any:
-    return typer.Option(metavar=metavar, help=what, show_default=False)
+def _columns(what: str) -> OptionInfo:
+    return option("COLUMNS", what, panel="Columns")
 
 
 Run = Annotated[
@@ -69,32 +68,30 @@ def learn(
     ] = None,
     cost: Annotated[
         list[str] | None,
-        _option("COLUMN", "A cost to count beside the reward, for --limit and frontier; may be repeated."),
+        option("COLUMN", "A cost to count beside the reward, for --limit and frontier; may be repeated."),
     ] = None,
     bins: Annotated[
         list[str] | None,
-        _option(
+        option(
             "COLUMN=N",
             "Cut numbers into N bins with equally many rows, or at edges: COLUMN=0,10,50. `auto` finds bins.",
         ),
     ] = None,
-    columns: Annotated[str | None, _option("A,B,C", "The names of the columns, if the file has no header.")] = None,
-    delimiter: Annotated[str | None, _option("MARK", "What separates the fields of a CSV, if it is unusual.")] = None,
-    table: Annotated[str | None, _option("NAME", "The table, if LOG is a database.")] = None,
-    since: Annotated[
-        str | None, _option("TIME", "Use only rows from this time on, for example after a change.")
-    ] = None,
-    until: Annotated[str | None, _option("TIME", "Use only rows before this time.")] = None,
+    columns: Annotated[str | None, option("A,B,C", "The names of the columns, if the file has no header.")] = None,
+    delimiter: Annotated[str | None, option("MARK", "What separates the fields of a CSV, if it is unusual.")] = None,
+    table: Annotated[str | None, option("NAME", "The table, if LOG is a database.")] = None,
+    since: Annotated[str | None, option("TIME", "Use only rows from this time on, for example after a change.")] = None,
+    until: Annotated[str | None, option("TIME", "Use only rows before this time.")] = None,
     clock: Annotated[
         str | None,
-        _option("KIND", "Whether the time column is `shared` by all episodes, or counts the steps of each `episode`."),
+        option("KIND", "Whether the time column is `shared` by all episodes, or counts the steps of each `episode`."),
     ] = None,
     reward_range: Annotated[
         str | None,
-        _option("LO,HI", "What rewards can be, such as --reward-range=-10,50. Without it: the range in the log."),
+        option("LO,HI", "What rewards can be, such as --reward-range=-10,50. Without it: the range in the log."),
     ] = None,
     value_range: Annotated[
-        str | None, _option("LO,HI", "What a policy can earn in total, if you know more than the rewards say.")
+        str | None, option("LO,HI", "What a policy can earn in total, if you know more than the rewards say.")
     ] = None,
     discount: Annotated[
         float,
@@ -105,17 +102,17 @@ def learn(
     confidence: Annotated[float, typer.Option(metavar="NUMBER", help="How sure guarantees must be.")] = 0.95,
     start: Annotated[
         str | None,
-        _option("WHERE", "Where to start counting rewards: episodes (where they begin), log (any row), or uniform."),
+        option("WHERE", "Where to start counting rewards: episodes (where they begin), log (any row), or uniform."),
     ] = None,
     pessimism: Annotated[
-        float | None, _option("NUMBER", "How cautiously to judge rarely tried actions: 1 is the default, 0 not at all.")
+        float | None, option("NUMBER", "How cautiously to judge rarely tried actions: 1 is the default, 0 not at all.")
     ] = None,
     certificate: Annotated[
         str, typer.Option(metavar="KIND", help="How to guarantee: proven, bootstrap (approximate) or none.")
     ] = "proven",
     limit: Annotated[
         list[str] | None,
-        _option("LIMIT", 'Keep a cost within a limit, on average: "stockout<=0.02", or >=; may be repeated.'),
+        option("LIMIT", 'Keep a cost within a limit, on average: "stockout<=0.02", or >=; may be repeated.'),
     ] = None,
     margin: Annotated[
         str, typer.Option(metavar="KIND", help="How to keep limits: certified (guaranteed, if possible) or none.")
@@ -128,14 +125,14 @@ def learn(
     ] = False,
     assume: Annotated[
         list[str] | None,
-        _option("WHAT", 'What you vouch for: "set aside" (rows set aside are like the others); may be repeated.'),
+        option("WHAT", 'What you vouch for: "set aside" (rows set aside are like the others); may be repeated.'),
     ] = None,
     quarantine: Annotated[
-        Path | None, _option("FILE", "Where --skip-bad writes bad rows. Without it: the log's name with .bad.")
+        Path | None, option("FILE", "Where --skip-bad writes bad rows. Without it: the log's name with .bad.")
     ] = None,
     out: Annotated[
         Path | None,
-        _option("DIR", "Write report.html, policy.csv, fit.json and solution.npz to this folder."),
+        option("DIR", "Write report.html, policy.csv, fit.json and solution.npz to this folder."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -165,6 +162,7 @@ def learn(
             raise LogError("columns were named, but no LOG; give the file, or leave the columns out")
         if quarantine is not None and not skip_bad:
             raise LogError("--quarantine says where bad rows go, but without --skip-bad the first of them stops")
+        reading: dict[str, Any]
         if log is None:
             from dualq.worlds import sample_log as shipped
 
@@ -262,8 +260,8 @@ def explain(run: Run, state: State, as_json: Json = False) -> None:
 def act(
     run: Run,
     state: State,
-    seed: Annotated[int | None, _option("S", "The same seed draws the same action, if the policy is random.")] = None,
-    default: Annotated[str | None, _option("JSON", "What to answer for a state that is not in the log.")] = None,
+    seed: Annotated[int | None, option("S", "The same seed draws the same action, if the policy is random.")] = None,
+    default: Annotated[str | None, option("JSON", "What to answer for a state that is not in the log.")] = None,
 ) -> None:
     """Say what to do in one state: an action, as JSON."""
     from dualq.offline import decider_of
@@ -272,7 +270,7 @@ def act(
     print(json.dumps(action, ensure_ascii=False, default=str))
 
 
-def _label(words: str) -> Any:
+def _label(words: str) -> Label:
     """A label as JSON, or a bare word."""
     try:
         label = json.loads(words)
@@ -280,7 +278,7 @@ def _label(words: str) -> Any:
         if words.lstrip().startswith(("{", "[", '"')):
             raise LogError(f"the state {words} is not JSON; write it as '{{\"stock\": 3}}'") from None
         return words
-    return tuple(label) if isinstance(label, list) else label
+    return tuple(cast("list[Label]", label)) if isinstance(label, list) else label
 
 
 def _range(option: str, words: str | None) -> tuple[float, float] | None:

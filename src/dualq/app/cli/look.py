@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dualq.app.cli.columns import bins_of, listed, or_none
-from dualq.app.cli.shared import Json, console, print_json, stages
+from dualq.app.cli.shared import Json, console, option, print_json, stages
 
-
-def _option(metavar: str, what: str) -> Any:
-    return typer.Option(metavar=metavar, help=what, show_default=False)
+if TYPE_CHECKING:
+    from dualq.logs import Look
 
 
 def look(
@@ -23,23 +22,23 @@ def look(
             show_default=False,
         ),
     ] = None,
-    state: Annotated[str | None, _option("COLUMNS", "What was seen; several columns as stock,season.")] = None,
-    action: Annotated[str | None, _option("COLUMNS", "What was done.")] = None,
-    reward: Annotated[str | None, _option("COLUMN", "What was earned.")] = None,
-    next_state: Annotated[str | None, _option("COLUMNS", "What was seen next, or `none`.")] = None,
-    episode: Annotated[str | None, _option("COLUMNS", "Which rows belong together, or `none`.")] = None,
-    time: Annotated[str | None, _option("COLUMN", "Their order; `row` for the order in the file, or `none`.")] = None,
+    state: Annotated[str | None, option("COLUMNS", "What was seen; several columns as stock,season.")] = None,
+    action: Annotated[str | None, option("COLUMNS", "What was done.")] = None,
+    reward: Annotated[str | None, option("COLUMN", "What was earned.")] = None,
+    next_state: Annotated[str | None, option("COLUMNS", "What was seen next, or `none`.")] = None,
+    episode: Annotated[str | None, option("COLUMNS", "Which rows belong together, or `none`.")] = None,
+    time: Annotated[str | None, option("COLUMN", "Their order; `row` for the order in the file, or `none`.")] = None,
     terminal: Annotated[
-        str | None, _option("COLUMN", "Whether the episode ended here; `last`: in its last row; or `none`.")
+        str | None, option("COLUMN", "Whether the episode ended here; `last`: in its last row; or `none`.")
     ] = None,
     truncated: Annotated[
-        str | None, _option("COLUMN", "Whether the recording stopped here; `last`: in the last row; or `none`.")
+        str | None, option("COLUMN", "Whether the recording stopped here; `last`: in the last row; or `none`.")
     ] = None,
-    cost: Annotated[list[str] | None, _option("COLUMN", "A cost beside the reward; may be repeated.")] = None,
-    bins: Annotated[list[str] | None, _option("COLUMN=N", "Bins for numbers, as in `dualq learn`.")] = None,
-    columns: Annotated[str | None, _option("A,B,C", "Names, where the first line of the file is a row.")] = None,
-    delimiter: Annotated[str | None, _option("MARK", "Between the fields of a CSV file.")] = None,
-    table: Annotated[str | None, _option("NAME", "The table of a database, or the sheet of a workbook.")] = None,
+    cost: Annotated[list[str] | None, option("COLUMN", "A cost beside the reward; may be repeated.")] = None,
+    bins: Annotated[list[str] | None, option("COLUMN=N", "Bins for numbers, as in `dualq learn`.")] = None,
+    columns: Annotated[str | None, option("A,B,C", "Names, where the first line of the file is a row.")] = None,
+    delimiter: Annotated[str | None, option("MARK", "Between the fields of a CSV file.")] = None,
+    table: Annotated[str | None, option("NAME", "The table of a database, or the sheet of a workbook.")] = None,
     as_json: Json = False,
 ) -> None:
     """Look at a log before learning from it.
@@ -76,7 +75,7 @@ def look(
     _print(seen)
 
 
-def _print(seen: Any) -> None:
+def _print(seen: Look) -> None:
     from rich.markup import escape
 
     from dualq.app.report.terminal import plain_table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,8 @@ from dualq.app.report.terminal import names_and_values, plain_table
 from dualq.base import LogError, ModelError, count
 
 if TYPE_CHECKING:
+    from dualq.app.cli.shapes import SimulateFacts, SolveFacts
+    from dualq.base import Label
     from dualq.logs import ArrayLog
     from dualq.model import MDP, Solution
     from dualq.worlds import Simulator
@@ -55,9 +57,14 @@ def solve(
     solution, seconds = _solved(mdp, method)
     files = _written(solution, out)
 
-    facts = {
+    facts: SolveFacts = {
         "model": str(model),
-        **_facts(solution),
+        "states": mdp.num_states,
+        "actions": mdp.num_actions,
+        "discount": mdp.discount,
+        "method": solution.method,
+        "iterations": solution.iterations,
+        "error_bound": solution.error_bound,
         "mean_value": float(solution.V.mean()),
         "weighted_value": float(solution.weights @ solution.V),
         "seconds": {"read": round(read, 6), "solve": round(seconds, 6)},
@@ -70,7 +77,7 @@ def solve(
         _print_solved(facts, mdp)
 
 
-def _print_solved(facts: dict[str, Any], mdp: MDP) -> None:
+def _print_solved(facts: SolveFacts, mdp: MDP) -> None:
     from rich.markup import escape
 
     page = console()
@@ -123,30 +130,13 @@ def _written(solution: Solution, out: Path | None) -> list[str]:
     return [str(out / "solution.npz"), str(out / "policy.csv")]
 
 
-def _facts(solution: Solution) -> dict[str, Any]:
-    return {
-        "states": solution.mdp.num_states,
-        "actions": solution.mdp.num_actions,
-        "discount": solution.mdp.discount,
-        "method": solution.method,
-        "iterations": solution.iterations,
-        "error_bound": solution.error_bound,
-    }
-
-
-def _rows(solution: Solution, count: int) -> list[dict[str, Any]]:
+def _rows(solution: Solution, count: int) -> list[dict[str, Label]]:
     """The first rows of the policy: the columns of the state and the action, and the value."""
-    mdp, policy = solution.mdp, solution.primal_policy
-    rows = []
-    for s in range(min(mdp.num_states, count)):
-        state, action = mdp.states[s], mdp.actions[int(policy.matrix[s].argmax())]
-        cells = [
-            *(state if isinstance(state, tuple) else (state,)),
-            *(action if isinstance(action, tuple) else (action,)),
-        ]
-        names = [*mdp.states.names, *mdp.actions.names]
-        rows.append(dict(zip(names, cells, strict=True)) | {"value": float(solution.V[s])})
-    return rows
+    mdp, chosen = solution.mdp, solution.primal_policy.matrix.argmax(axis=1)
+    return [
+        {**mdp.states.named(s), **mdp.actions.named(chosen[s]), "value": float(solution.V[s])}
+        for s in range(min(mdp.num_states, count))
+    ]
 
 
 def _proven(error_bound: float | None) -> str:
@@ -205,7 +195,7 @@ def simulate(
     with working(f"Writing {out}"):
         log.to_parquet(out)
         visits = log.counts().visits
-    facts = {
+    facts: SimulateFacts = {
         "problem": problem,
         "simulated": True,
         "source": simulator.source,
@@ -235,7 +225,7 @@ def _absorbed_at(log: ArrayLog, simulator: Simulator) -> int | None:
     return int(stuck.argmax()) if stuck.any() else None
 
 
-def _print_simulated(facts: dict[str, Any]) -> None:
+def _print_simulated(facts: SimulateFacts) -> None:
     page = console()
     page.print(f"{facts['problem']}, a simulated log\n", style="bold", markup=False)
     low, high = facts["reward_range"]

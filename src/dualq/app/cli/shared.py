@@ -8,19 +8,26 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from typer.models import OptionInfo
+
+
+def option(metavar: str, what: str, panel: str | None = None) -> OptionInfo:
+    """An option that has no default worth showing."""
+    return typer.Option(metavar=metavar, help=what, show_default=False, rich_help_panel=panel)
+
 
 Out = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Write solution.npz and policy.csv to this folder.", show_default=False),
+    option("DIR", "Write solution.npz and policy.csv to this folder."),
 ]
 WIDE = 10_000  # columns of a page that goes into a file
 SHOW_AFTER = 2.0  # seconds, after which a stage is named where there is no terminal
@@ -36,7 +43,7 @@ def print_files(page: Console, files: list[str], otherwise: str) -> None:
         page.print(f"Nothing was written; {otherwise}", markup=False)
 
 
-def print_json(value: Any) -> None:
+def print_json(value: Mapping[str, object]) -> None:
     """One JSON object on standard output."""
     print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=str))
 
@@ -54,7 +61,7 @@ def console() -> Console:
 class _Trimmed(io.StringIO):
     """Standard output without the spaces that fill a line of a table up to its width."""
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: TextIO) -> None:
         super().__init__()
         self.file = file
 
@@ -67,7 +74,7 @@ class _Trimmed(io.StringIO):
 
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
+def working(what: str) -> Generator[None, None, None]:
     """A spinner on standard error while something may take long; nothing where that is not a terminal."""
     from rich.console import Console
 
@@ -76,7 +83,7 @@ def working(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def stages(first: str) -> Iterator[Callable[[str], None]]:
+def stages(first: str) -> Generator[Callable[[str], None], None, None]:
     """A spinner on standard error that names the stage; call what is yielded when the next one begins.
 
     Where that is not a terminal: a plain line for each stage that lasts.

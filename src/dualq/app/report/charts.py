@@ -7,9 +7,12 @@ dark screens: no other colours here. `policy_map` is a table of coloured cells. 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import altair as alt
 
 INK, ACCENT, SURE, MUTED, PALE = "#1f2933", "#1f5fa8", "#2f7d4f", "#7b8794", "#e4e7eb"
 FONT = "Helvetica, Arial, sans-serif"
@@ -20,7 +23,33 @@ COLOURS = (
     *("#8dd3c7", "#fdb462", "#bebada", "#fb8072", "#80b1d3", "#b3de69", "#fccde5", "#ffed6f", "#c79fc8", "#d9d9d9"),
 )  # of categories, pale enough for dark letters; ColorBrewer's Set3, one of them paler
 
-Rows = list[dict[str, Any]]
+Spec = dict[str, object]  # a Vega-Lite specification
+
+
+class Interval(NamedTuple):
+    """A line of `intervals`."""
+
+    name: str
+    low: float
+    high: float
+    value: float | None = None  # a dot
+    sure: bool = False  # in the ink of what is guaranteed
+
+
+class Bar(NamedTuple):
+    """A bar of `bars`."""
+
+    name: str
+    number: int
+
+
+class Cell(NamedTuple):
+    """A state of a policy map: where it stands, what is done there, and on how many rows that rests."""
+
+    x: object
+    y: object
+    action: str
+    rows: int
 
 
 def palette(count: int) -> list[str]:
@@ -30,83 +59,83 @@ def palette(count: int) -> list[str]:
     return [f"hsl({round(360 * i / count)} 60% {78 if i % 2 else 68}%)" for i in range(count)]
 
 
-def intervals(rows: Rows, width: int = WIDE) -> str:
+def intervals(rows: Sequence[Interval], width: int = WIDE) -> str:
     """A bar from `low` to `high` per row below its `name`, a dot at `value`; those that are `sure` in another ink."""
     return _svg(intervals_spec(rows, width))
 
 
-def intervals_spec(rows: Rows, width: int = WIDE) -> dict[str, Any]:
+def intervals_spec(rows: Sequence[Interval], width: int = WIDE) -> Spec:
     """The Vega-Lite specification of `intervals`."""
     import altair as alt
 
-    inks = ({"ink": SURE, "wide": 8} if row.get("sure") else {"ink": ACCENT, "wide": 2} for row in rows)
-    rows = [row | ink | {"place": i} for i, (row, ink) in enumerate(zip(rows, inks, strict=True))]
+    inks: list[Spec] = [{"ink": SURE, "wide": 8} if row.sure else {"ink": ACCENT, "wide": 2} for row in rows]
+    drawn = [row._asdict() | ink | {"place": i} for i, (row, ink) in enumerate(zip(rows, inks, strict=True))]
 
     def across(field: str) -> alt.X:
         return alt.X(field, title=None, scale=alt.Scale(zero=False, nice=False, padding=10), axis=_ticks(width))
 
-    def base(rows: Rows) -> alt.Chart:
-        return alt.Chart(alt.Data(values=rows)).encode(y=alt.Y("place:O", axis=None))
+    def base(rows: list[Spec]) -> alt.Chart:
+        return _chart(rows).encode(y=alt.Y("place:O", axis=None))
 
     ink = alt.Color("ink:N", scale=None)
     lines = (
-        base(rows)
+        base(drawn)
         .mark_rule(yOffset=8, aria=False)
         .encode(across("low:Q"), ink, alt.StrokeWidth("wide:Q", scale=None), x2="high:Q")
     )
     names = (
-        base(rows)
+        base(drawn)
         .mark_text(yOffset=-8, align="left", color=INK)
         .encode(x=alt.value(0), text="name:N", description="name:N")
     )
-    dotted = [row for row in rows if row.get("value") is not None]
+    dotted = [row for row in drawn if row["value"] is not None]
     dots = (
         base(dotted).mark_point(yOffset=8, aria=False, filled=True, size=80, opacity=1.0).encode(across("value:Q"), ink)
     )
     return _finished(alt.layer(lines, names, dots), width, 44 * len(rows) + 24)
 
 
-def bars(rows: Rows, width: int = WIDE) -> str:
+def bars(rows: Sequence[Bar], width: int = WIDE) -> str:
     """One bar per row, from `name` to `number`, which stands at its end; in the order of the rows."""
     return _svg(bars_spec(rows, width))
 
 
-def bars_spec(rows: Rows, width: int = WIDE) -> dict[str, Any]:
+def bars_spec(rows: Sequence[Bar], width: int = WIDE) -> Spec:
     """The Vega-Lite specification of `bars`."""
     import altair as alt
 
-    room = alt.Scale(domain=[0, 1.25 * (max(row["number"] for row in rows) or 1)], nice=False)  # for the last number
+    room = alt.Scale(domain=[0, 1.25 * (max(row.number for row in rows) or 1)], nice=False)  # for the last number
     bare = alt.Axis(domain=False, ticks=False, labelPadding=6, labelColor=INK, labelLimit=width / 2)
-    base = alt.Chart(alt.Data(values=rows)).encode(
+    base = _chart([row._asdict() for row in rows]).encode(
         alt.X("number:Q", scale=room, axis=None), alt.Y("name:N", sort=None, title=None, axis=bare)
     )
     numbers = base.mark_text(align="left", dx=5, color=INK).encode(text=alt.Text("number:Q", format=","))
     return _finished(base.mark_bar(color=ACCENT, height=17, aria=False) + numbers, width, 24 * len(rows))
 
 
-def policy_map(panels: Sequence[tuple[str, Rows]], across: str, down: str, actions: Sequence[str]) -> str:
-    """What is done: a table per panel of (name, rows), with a cell per state; rows have `x`, `y`, `action`, `rows`.
+def policy_map(panels: Sequence[tuple[str, Sequence[Cell]]], across: str, down: str, actions: Sequence[str]) -> str:
+    """What is done: a table per panel of (name, cells), with a cell per state.
 
     A cell has the colour of its action, and its name. Cells with few rows are hatched, states without rows are empty.
     """
     colour = dict(zip(actions, palette(len(actions)), strict=True))
-    used = [action for action in actions if any(row["action"] == action for _, rows in panels for row in rows)]
+    used = [action for action in actions if any(cell.action == action for _, cells in panels for cell in cells)]
     key = [
         f'<span><span class="swatch" style="background:{colour[action]}"></span>{escape(action)}</span>'
         for action in used
     ]
     key.append('<span><span class="swatch thin"></span>fewer than 10 rows</span>')
-    tables = "".join(_map(name, rows, across, down, colour) for name, rows in panels)
+    tables = "".join(_map(name, cells, across, down, colour) for name, cells in panels)
     return f'<div class="maps">{tables}</div><div class="key">{"".join(key)}</div>'
 
 
-def _map(name: str, rows: Rows, across: str, down: str, colour: dict[str, str]) -> str:
-    xs, ys = ([*dict.fromkeys(row[axis] for row in rows)] for axis in ("x", "y"))
-    cells = {(row["x"], row["y"]): row for row in rows}
+def _map(name: str, cells: Sequence[Cell], across: str, down: str, colour: dict[str, str]) -> str:
+    xs, ys = list(dict.fromkeys(cell.x for cell in cells)), list(dict.fromkeys(cell.y for cell in cells))
+    at = {(cell.x, cell.y): cell for cell in cells}
     bare = len(xs) > MOST_LABELLED
     head = "".join(f"<th>{escape(str(x))}</th>" for x in xs)
     body = "".join(
-        f"<tr><th>{escape(str(y))}</th>{''.join(_cell(cells.get((x, y)), colour, bare) for x in xs)}</tr>" for y in ys
+        f"<tr><th>{escape(str(y))}</th>{''.join(_cell(at.get((x, y)), colour, bare) for x in xs)}</tr>" for y in ys
     )
     top = f'<tr><th></th><th colspan="{len(xs)}">{escape(across)}</th></tr>' if across else ""
     return (
@@ -115,17 +144,17 @@ def _map(name: str, rows: Rows, across: str, down: str, colour: dict[str, str]) 
     )
 
 
-def _cell(row: dict[str, Any] | None, colour: dict[str, str], bare: bool) -> str:
-    if row is None:
+def _cell(cell: Cell | None, colour: dict[str, str], bare: bool) -> str:
+    if cell is None:
         return "<td></td>"
-    thin = ' class="thin"' if row["rows"] < 10 else ""
-    words = escape(row["action"])
-    said = f'title="{words}: {row["rows"]:,} rows"'
-    return f'<td{thin} style="background-color:{colour[row["action"]]}" {said}>{"" if bare else words}</td>'
+    thin = ' class="thin"' if cell.rows < 10 else ""
+    words = escape(cell.action)
+    said = f'title="{words}: {cell.rows:,} rows"'
+    return f'<td{thin} style="background-color:{colour[cell.action]}" {said}>{"" if bare else words}</td>'
 
 
 def curve(
-    rows: Rows,
+    rows: Sequence[dict[str, float]],
     x_title: str,
     y_title: str,
     band: bool,
@@ -141,14 +170,14 @@ def curve(
 
 
 def curve_spec(
-    rows: Rows,
+    rows: Sequence[dict[str, float]],
     x_title: str,
     y_title: str,
     band: bool,
     marked: float | None,
     chosen: dict[str, float],
     width: int = NARROW,
-) -> dict[str, Any]:
+) -> Spec:
     """The Vega-Lite specification of `curve`."""
     import altair as alt
 
@@ -159,11 +188,8 @@ def curve_spec(
     def y(field: str) -> alt.Y:
         return alt.Y(field, title=y_title, scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=6, domain=False))
 
-    def base(rows: Rows) -> alt.Chart:
-        return alt.Chart(alt.Data(values=rows))
-
-    rows = [row | {"below": row["value"] - row["error"], "above": row["value"] + row["error"]} for row in rows]
-    points, limit = base(rows), x("limit:Q")
+    ends = [row | {"below": row["value"] - row["error"], "above": row["value"] + row["error"]} for row in rows]
+    points, limit = _chart(ends), x("limit:Q")
     layers = [
         points.mark_area(aria=False, color=ACCENT, opacity=0.25).encode(limit, y("below:Q"), y2="above:Q"),
         points.mark_line(aria=False, color=ACCENT, strokeWidth=2).encode(limit, y("value:Q")),
@@ -171,16 +197,16 @@ def curve_spec(
     if band:
         layers.insert(0, points.mark_area(aria=False, color=SURE, opacity=0.15).encode(limit, y("low:Q"), y2="high:Q"))
     if marked is not None:
-        dashed = base([{"limit": marked}]).mark_rule(aria=False, color=MUTED, strokeDash=[4, 3], strokeWidth=2)
+        dashed = _chart([{"limit": marked}]).mark_rule(aria=False, color=MUTED, strokeDash=[4, 3], strokeWidth=2)
         layers.append(dashed.encode(limit))
-    ends = {
+    own_ends = {
         f"{of}_{end}": chosen[of] + side * chosen[error]
         for of, error in (("value", "error"), ("cost", "cost_error"))
         for end, side in (("low", -1), ("high", 1))
     }
     limits = [row["limit"] for row in rows]
     left = chosen["cost"] > (min(limits) + max(limits)) / 2  # where its name has room
-    own, cost, value = base([chosen | ends | {"name": "new policy"}]), x("cost:Q"), y("value:Q")
+    own, cost, value = _chart([{**chosen, **own_ends, "name": "new policy"}]), x("cost:Q"), y("value:Q")
     name = own.mark_text(align="right" if left else "left", dx=-12 if left else 12, dy=16, fontWeight="bold", color=INK)
     layers += [
         own.mark_rule(aria=False, color=INK).encode(x("cost_low:Q"), value, x2="cost_high:Q"),
@@ -198,30 +224,40 @@ def png(svg: str) -> bytes:
     return vl_convert.svg_to_png(svg, scale=2.0)
 
 
-def _ticks(width: int, grid: bool = True) -> Any:
+def _chart(rows: Sequence[Mapping[str, object]]) -> alt.Chart:
+    import altair as alt
+
+    return alt.Chart(alt.Data(values=rows))
+
+
+def _ticks(width: int, grid: bool = True) -> alt.Axis:
     """The axis below a drawing, with as many numbers as there is room for."""
     import altair as alt
 
     return alt.Axis(tickCount=max(5, width // 90), grid=grid, domain=False, ticks=False, labelPadding=8)
 
 
-def _finished(chart: Any, width: int, height: int) -> dict[str, Any]:
+def _finished(chart: alt.LayerChart | alt.FacetChart, width: int, height: int) -> Spec:
     """Sizes, with everything around the drawing, and letters and lines, the same for all."""
-    import altair as alt
-
-    size = alt.AutoSizeParams(type="fit", contains="padding")
+    axis = {"labelColor": MUTED, "titleColor": INK, "gridColor": PALE, "tickColor": PALE}
     letters = {"labelFontSize": LETTERS, "titleFontSize": LETTERS, "titleFontWeight": "normal"}
-    return (
-        chart.properties(width=width, height=height, padding=2, autosize=size)
-        .configure(font=FONT, background="white")
-        .configure_view(stroke=None)
-        .configure_axis(labelColor=MUTED, titleColor=INK, gridColor=PALE, tickColor=PALE, **letters)
-        .configure_text(fontSize=LETTERS)
-        .to_dict()
-    )
+    spec: Spec = {
+        "width": width,
+        "height": height,
+        "padding": 2,
+        "autosize": {"type": "fit", "contains": "padding"},
+        "config": {
+            "font": FONT,
+            "background": "white",
+            "view": {"stroke": None},
+            "axis": axis | letters,
+            "text": {"fontSize": LETTERS},
+        },
+    }
+    return {**chart.to_dict(), **spec}
 
 
-def _svg(spec: dict[str, Any]) -> str:
+def _svg(spec: Spec) -> str:
     """The drawing; its name is what the page's style goes by."""
     import vl_convert
 

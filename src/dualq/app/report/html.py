@@ -5,11 +5,12 @@ the verdict, what is guaranteed, and a picture of both; what to do; why; costs a
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from html import escape
+from statistics import NormalDist
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from scipy.special import ndtri
 
 from dualq._version import __version__
 from dualq.app.report import charts
@@ -56,6 +57,7 @@ from dualq.app.report.words import (
     percent,
     read,
     really_earned,
+    relied_on,
     said,
     tests,
     warnings,
@@ -63,6 +65,10 @@ from dualq.app.report.words import (
 )
 from dualq.app.report.words import verdict as verdict_words
 
+if TYPE_CHECKING:
+    from dualq.offline import Fit, Kept
+
+Row = TypeVar("Row", charts.Interval, charts.Bar)
 SHOWN_STATES = 200  # rows of the policy's table; the rest is in policy.csv
 MOST_CELLS = 3000  # of a policy map
 SPARE = ("changed", "worth", "rows")  # columns of the changes that a narrow screen leaves out
@@ -75,13 +81,12 @@ MARGINS = {
 }
 
 
-def report_html(fit: Any) -> str:
+def report_html(fit: Fit) -> str:
     """The whole page."""
-    sure = bool(fit.promised and fit.certificate.informative)
     return page(
         f"{fit.verdict.capitalize()}: what to do, learned from {fit.settings['source']}",
         f'<p class="muted">{_source(fit)}</p>',
-        verdict(fit.verdict, verdict_words(fit), guarantees(fit), sure),
+        verdict(fit.verdict, verdict_words(fit), guarantees(fit), relied_on(fit) is not None),
         *(note(words, warn=True) for words in warnings(fit)),
         _drawn(charts.intervals, _worth(fit), _worth_caption(fit)),
         section(changes_heading(fit), *_changes(fit), *_policy(fit)),
@@ -93,45 +98,44 @@ def report_html(fit: Any) -> str:
     )
 
 
-def _source(fit: Any) -> str:
-    from html import escape
-
+def _source(fit: Fit) -> str:
     return f"What to do, learned from {escape(str(fit.settings['source']))}: {fit.counts.total:,} decisions"
 
 
 # ---- the picture on top
 
 
-def _drawn(chart: Callable[[charts.Rows, int], str], rows: charts.Rows, caption: str) -> str:
+def _drawn(chart: Callable[[Sequence[Row], int], str], rows: Sequence[Row], caption: str) -> str:
     """A drawing for wide and one for narrow screens."""
     wide, narrow = (chart(rows, width) for width in (charts.WIDE, charts.NARROW))
     return figure(wide, caption, narrow)
 
 
-def _worth(fit: Any) -> charts.Rows:
-    z = float(ndtri(0.5 + fit.confidence / 2.0))
-    sure = percent(fit.confidence)
-    rows = []
-    for name, e in (("the new policy", fit.expected), ("what was done so far", fit.logged)):
-        error = e.standard_error or 0.0
-        rows.append({"name": f"{name}, expected: {estimate(e)}", "value": e.value})
-        rows[-1] |= {"low": e.value - z * error, "high": e.value + z * error}
-    promise = fit.certificate
-    if promise is not None and promise.informative and not fit.withheld:
-        ends = ((promise.lower, promise.policy_upper), promise.behaviour)
-        for place, name, (low, high) in zip((1, 3), ("the new policy", "what was done so far"), ends, strict=True):
-            words = f"{name}, guaranteed ({sure}): {number(low)} to {number(high)}"
-            rows.insert(place, {"name": words, "low": low, "high": high, "sure": True})
+def _worth(fit: Fit) -> list[charts.Interval]:
+    promise = relied_on(fit)
+    own, usual = (None, None) if promise is None else ((promise.lower, promise.policy_upper), promise.behaviour)
+    rows: list[charts.Interval] = []
+    for name, e, ends in (("the new policy", fit.expected, own), ("what was done so far", fit.logged, usual)):
+        error = _quantile(fit) * (e.standard_error or 0.0)
+        expected = f"{name}, expected: {estimate(e)}"
+        rows.append(charts.Interval(expected, e.value - error, e.value + error, value=e.value))
+        if ends is not None:
+            words = f"{name}, guaranteed ({percent(fit.confidence)}): {number(ends[0])} to {number(ends[1])}"
+            rows.append(charts.Interval(words, *ends, sure=True))
     return rows
 
 
-def _worth_caption(fit: Any) -> str:
-    z = float(ndtri(0.5 + fit.confidence / 2.0))
+def _quantile(fit: Fit) -> float:
+    """How many standard errors an interval with this confidence reaches to each side."""
+    return NormalDist().inv_cdf(0.5 + fit.confidence / 2.0)
+
+
+def _worth_caption(fit: Fit) -> str:
     what = f"Rewards added up over time, starting {START[fit.settings['start']]}"
     if one_shot(fit):
         what = "The average reward of one decision"
-    words = f"{what}. Dots: expected; thin lines: {z:.3g} standard errors on both sides."
-    if fit.promised and fit.certificate.informative:
+    words = f"{what}. Dots: expected; thin lines: {_quantile(fit):.3g} standard errors on both sides."
+    if relied_on(fit) is not None:
         words += " Thick bars: guaranteed, on the conditions above."
     return words
 
@@ -139,7 +143,7 @@ def _worth_caption(fit: Any) -> str:
 # ---- what to do
 
 
-def _changes(fit: Any) -> list[str]:
+def _changes(fit: Fit) -> list[str]:
     rows = fit.changes()
     if not rows:
         return [text(changed(fit, 0))]
@@ -148,7 +152,7 @@ def _changes(fit: Any) -> list[str]:
     return [text(changed(fit, len(rows))), table(header, body, spare=SPARE), note_below(CHANGES_EXPLAINED)]
 
 
-def _policy(fit: Any) -> list[str]:
+def _policy(fit: Fit) -> list[str]:
     if len(fit.counts.states.names) <= 2 and len(fit.counts.states) <= MOST_CELLS:
         caption = (
             "The action in each state; where it is random, the most probable one. Hatched: the log has tried it there "
@@ -169,14 +173,14 @@ def _policy(fit: Any) -> list[str]:
     ]
 
 
-def policy_rules(fit: Any) -> Rules:
+def policy_rules(fit: Fit) -> Rules:
     """The policy as a small tree of rules, weighted by how often each state is met."""
     decided = ~fit.policy.undecided
     mass = np.where(decided[:, None], fit.time_share[:, None] * fit.policy.matrix, 0.0)
     return rules_of(fit.counts.states.columns(), mass / mass.sum(), fit.settings["bins"])
 
 
-def _rules(fit: Any) -> list[str]:
+def _rules(fit: Fit) -> list[str]:
     found = policy_rules(fit)
     actions = fit.counts.actions
     if len(found.rules) == 1:
@@ -193,7 +197,7 @@ def _rules(fit: Any) -> list[str]:
     return [shown, note_below(words)]
 
 
-def _map(fit: Any) -> str:
+def _map(fit: Fit) -> str:
     """States of one or two columns: the new policy beside what was done most often so far."""
     labels, visits = fit.counts.states.columns(), fit.counts.visits
     names = sorted(labels, key=lambda name: -len(set(labels[name])))  # the longer column goes down the page
@@ -202,28 +206,27 @@ def _map(fit: Any) -> str:
     actions = [said(fit.counts.actions.named(a)) for a in range(len(fit.counts.actions))]
     panels = ("new policy", chosen), ("so far, most often", usual)
 
-    def rows(choice: Any, x: str | None) -> list[dict[str, Any]]:
+    def cells(choice: np.ndarray, x: str | None) -> list[charts.Cell]:
         return [
-            {
-                "y": labels[names[0]][s],
-                "x": labels[names[1]][s] if x is None else x,
-                "action": actions[int(choice[s])],
-                "rows": int(visits[s, choice[s]]),
-            }
+            charts.Cell(
+                x=labels[names[1]][s] if x is None else x,
+                y=labels[names[0]][s],
+                action=actions[int(choice[s])],
+                rows=int(visits[s, choice[s]]),
+            )
             for s in acted
         ]
 
     if len(names) == 1:  # one column goes down the page, and the two policies stand side by side
-        return charts.policy_map(
-            [("", [row for x, choice in panels for row in rows(choice, x)])], "", names[0], actions
-        )
-    return charts.policy_map([(name, rows(choice, None)) for name, choice in panels], names[1], names[0], actions)
+        both = [cell for x, choice in panels for cell in cells(choice, x)]
+        return charts.policy_map([("", both)], "", names[0], actions)
+    return charts.policy_map([(name, cells(choice, None)) for name, choice in panels], names[1], names[0], actions)
 
 
 # ---- why
 
 
-def _why(fit: Any) -> list[str]:
+def _why(fit: Fit) -> list[str]:
     return [
         table(*worth_table(fit), stack=True),
         *map(text, [earned(fit), *really_earned(fit), fit.reason]),
@@ -233,7 +236,7 @@ def _why(fit: Any) -> list[str]:
 # ---- limits
 
 
-def _limits(fit: Any) -> list[str]:
+def _limits(fit: Fit) -> list[str]:
     warning = (
         "" if fit.limits_kept else note("Not every limit is guaranteed; the table says what each rests on.", warn=True)
     )
@@ -242,7 +245,7 @@ def _limits(fit: Any) -> list[str]:
     return [*parts, *(_curve(fit, kept) for kept in curves)]
 
 
-def _curve(fit: Any, kept: Any) -> str:
+def _curve(fit: Fit, kept: Kept) -> str:
     """The trade-off, with its bounds behind it where they say something."""
     frontier = fit.frontier(kept.name)
     band = fit.certificate is not None and fit.certificate.informative and not doubtful(fit)
@@ -259,7 +262,7 @@ def _curve(fit: Any, kept: Any) -> str:
 # ---- details
 
 
-def _details(fit: Any) -> list[str]:
+def _details(fit: Fit) -> list[str]:
     bounds = [*ceilings(fit), *more_rows(fit)]
     rests = assumptions(fit)
     return [
@@ -277,13 +280,13 @@ def _details(fit: Any) -> list[str]:
     ]
 
 
-def _coverage(fit: Any) -> charts.Rows:
+def _coverage(fit: Fit) -> list[charts.Bar]:
     names = ("never", "1 to 9", "10 to 99", "100 to 999", "1,000 or more")
     place = np.searchsorted([1, 10, 100, 1000], fit.counts.visits.ravel(), side="right")
-    return [{"name": name, "number": int((place == i).sum())} for i, name in enumerate(names)]
+    return [charts.Bar(name, int((place == i).sum())) for i, name in enumerate(names)]
 
 
-def _how(fit: Any) -> list[tuple[str, str]]:
+def _how(fit: Fit) -> list[tuple[str, str]]:
     settings = fit.settings
     gap = "" if settings["gap"] is None else f"; duality gap {settings['gap']:.2g}"
     once = (
@@ -294,6 +297,6 @@ def _how(fit: Any) -> list[tuple[str, str]]:
         ("start", START[settings["start"]]),
         ("pessimism", f"{settings['pessimism']:g} (1 is the default; 0 takes every average at face value)"),
         ("solved by", fit.solution.method + gap),
-        *([("margin of the limits", MARGINS[settings["margin"]])] if fit.limits else []),
+        *([("margin of the limits", MARGINS[settings["margin"]])] if settings["margin"] else []),
         ("confidence", percent(fit.confidence)),
     ]

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from dualq.app.report.words import about, guarantee, listed, number, one_shot, pair, percent, small
+from dualq.app.report.words import about, guarantee, listed, number, one_shot, pair, percent, relied_on, small
+
+if TYPE_CHECKING:
+    from dualq.offline import Estimate, Fit, Kept
 
 NOT_ASKED = "no certificate was asked for"  # a reason that says nothing against the log
 COSTS = "What a step is expected to cost on average. To keep a cost within bounds, use --limit."
 COSTS_ONCE = "What a decision is expected to cost on average. To keep a cost within bounds, use --limit."
 
 
-def cost_words(fit: Any) -> str:
+def cost_words(fit: Fit) -> str:
     """What the table of costs shows."""
     return COSTS_ONCE if one_shot(fit) else COSTS
 
 
-def cost_table(fit: Any) -> tuple[list[str], list[list[str]]]:
+def cost_table(fit: Fit) -> tuple[list[str], list[list[str]]]:
     """What the two policies cost, for the costs that have no limit: the names of the columns, and a row each."""
     limited = {one.column for one in fit.asked}
     rows = [
@@ -28,11 +32,11 @@ def cost_table(fit: Any) -> tuple[list[str], list[list[str]]]:
     return ["cost", "new policy", "so far"], rows
 
 
-def _short(e: Any) -> str:
+def _short(e: Estimate) -> str:
     return f"{e.value:.3g}" if e.standard_error is None else f"{e.value:.3g} ± {small(e.standard_error)}"
 
 
-def doubtful(fit: Any) -> bool:
+def doubtful(fit: Fit) -> bool:
     """Whether the log speaks against what the bounds of costs rest on, or leaves it in doubt."""
     return any(reason != NOT_ASKED for reason in fit.withheld)
 
@@ -45,7 +49,7 @@ KEPT = {
 }
 
 
-def kept_words(fit: Any, kept: Any) -> str:
+def kept_words(fit: Fit, kept: Kept) -> str:
     """Whether a limit is kept, in a few words."""
     if kept.basis == "proven":
         return "expected, not guaranteed" if doubtful(fit) else "guaranteed, as said above"
@@ -58,7 +62,7 @@ def kept_words(fit: Any, kept: Any) -> str:
     return f"expected, {by}, but not guaranteed"
 
 
-def limit_table(fit: Any) -> tuple[list[str], list[list[str]]]:
+def limit_table(fit: Fit) -> tuple[list[str], list[list[str]]]:
     """What became of every limit: the names of the columns, and a row each."""
     header = ["limit", "expected", f"{percent(fit.confidence)} bounds", "kept?", "without limits", "so far"]
     return header, [
@@ -73,7 +77,7 @@ def limit_table(fit: Any) -> tuple[list[str], list[list[str]]]:
     ]
 
 
-def limit_words(fit: Any) -> list[str]:
+def limit_words(fit: Fit) -> list[str]:
     """What the limits cost, what other policies would make of them, and what a guarantee would need."""
     words: list[str] = []
     for kept in fit.limits:
@@ -83,11 +87,11 @@ def limit_words(fit: Any) -> list[str]:
     return [sentence for sentence in words if sentence]
 
 
-def guarantees(fit: Any) -> list[str]:
+def guarantees(fit: Fit) -> list[str]:
     """What is guaranteed of the new policy and its limits, with the conditions in the same sentence; what is not."""
     proven = [kept for kept in fit.limits if kept.basis == "proven" and not doubtful(fit)]
     held, ranges = [_held(kept) for kept in proven], _ranges(fit, proven)
-    together = bool(fit.promised and fit.certificate.informative)
+    together = relied_on(fit) is not None
     words = guarantee(fit, ranges, held) if together else guarantee(fit)
     if proven and not together:
         clauses = [*ranges, *(clause for clause in fit.conditions if not clause.startswith("no reward "))]
@@ -98,16 +102,16 @@ def guarantees(fit: Any) -> list[str]:
     return words
 
 
-def _held(kept: Any) -> str:
+def _held(kept: Kept) -> str:
     return f"{kept.name} is at {'most' if kept.sense == '<=' else 'least'} {kept.bound:g}"
 
 
-def _expected(kept: Any) -> str:
+def _expected(kept: Kept) -> str:
     error = f" ± {small(kept.error)}" if kept.error else ""
     return f"Expected is {kept.estimate:.3g}{error}"
 
 
-def _ranges(fit: Any, proven: Any) -> list[str]:
+def _ranges(fit: Fit, proven: Sequence[Kept]) -> list[str]:
     """Conditions: the costs of these limits stay within what the log has seen, where nobody said what they can be."""
     counts, names = fit.counts, {kept.name for kept in proven}
     columns = dict.fromkeys(one.column for one in fit.asked if one.column is not None and one.name in names)
@@ -119,7 +123,7 @@ def _ranges(fit: Any, proven: Any) -> list[str]:
     ]
 
 
-def chosen_under(fit: Any) -> str:
+def chosen_under(fit: Fit) -> str:
     """What a reader of single decisions must know of a policy with limits; nothing where there are none."""
     if not fit.limits:
         return ""
@@ -128,7 +132,7 @@ def chosen_under(fit: Any) -> str:
     return f"The policy was chosen under {limits}: it may take an action that earns less to keep the limit.{then}"
 
 
-def _price(fit: Any, kept: Any) -> str:
+def _price(fit: Fit, kept: Kept) -> str:
     """What a little less of it costs, at the rate that holds at the policy; prices are in reward per step."""
     step, alpha = _step(kept.bound), fit.settings["discount"]
     cost, later = step * kept.price, step * kept.price / (1.0 - alpha)
@@ -153,9 +157,9 @@ def _step(bound: float) -> float:
     return 10.0 ** math.floor(math.log10(size / 10.0))
 
 
-def _others(kept: Any) -> list[str]:
+def _others(kept: Kept) -> list[str]:
     """What other policies would make of a limit: the best without limits, and the best that never mixes actions."""
-    words = []
+    words: list[str] = []
     if (free := _beyond(kept, kept.free)) > 0.0 and kept.price > 0.0:
         words.append(f"{kept.name}: without limits the best policy would break it by {free:.3g}.")
     if (greedy := _beyond(kept, kept.greedy)) > 0.0:
@@ -166,13 +170,13 @@ def _others(kept: Any) -> list[str]:
     return words
 
 
-def _beyond(kept: Any, value: float) -> float:
+def _beyond(kept: Kept, value: float) -> float:
     """How far a value is beyond the bound; nothing, but for rounding, where it is within."""
     beyond = (1.0 if kept.sense == "<=" else -1.0) * (value - kept.bound)
     return beyond if beyond > 1e-9 + 1e-6 * abs(kept.bound) else 0.0
 
 
-def _needed(fit: Any, kept: Any) -> str:
+def _needed(fit: Fit, kept: Kept) -> str:
     if kept.kept or kept.low is None or doubtful(fit):  # more such rows would not help
         return ""
     end = f"at most {kept.high:.3g}" if kept.sense == "<=" else f"at least {kept.low:.3g}"
@@ -185,7 +189,7 @@ def _needed(fit: Any, kept: Any) -> str:
     return f"{known}. About {about(kept.rows_needed)} rows like these would be needed to guarantee it."
 
 
-def bounds_words(fit: Any) -> str:
+def bounds_words(fit: Fit) -> str:
     """How the confidence is spent where there are limits."""
     left = percent(1.0 - fit.confidence)
     if fit.certificate is None:

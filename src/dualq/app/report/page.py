@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any
 
 from dualq.app.report.charts import ACCENT, INK, MUTED, PALE, SURE
 
@@ -139,7 +138,9 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
     return f'<div class="scroll"><table class=facts>{"".join(rows)}</table></div>'
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[Any]], stack: bool = False, spare: Sequence[str] = ()) -> str:
+def table(
+    header: Sequence[str], rows: Iterable[Sequence[object]], stack: bool = False, spare: Sequence[str] = ()
+) -> str:
     """A table; numbers stand at the right.
 
     On a narrow screen it scrolls, or (stack) its cells stand below each other; columns in `spare` are left out there.
@@ -147,7 +148,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Any]], stack: bool = Fa
     rows = [list(row) for row in rows]
     number = [all(_is_number(row[i]) for row in rows) and bool(rows) for i in range(len(header))]
 
-    def cell(tag: str, i: int, value: Any) -> str:
+    def cell(tag: str, i: int, value: object) -> str:
         words = f"{value:,.4g}" if isinstance(value, float) else f"{value:,}" if type(value) is int else str(value)
         named = f' data-name="{escape(header[i])}"' if stack and tag == "td" else ""
         kinds = " ".join(["number"] * number[i] + ["wide"] * (header[i] in spare))
@@ -159,7 +160,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Any]], stack: bool = Fa
     return f'<div class="scroll"><table{kind}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     """A number, or the text of one with what belongs to it: `1,234`, `5%`, `2.1 ± 0.3`."""
     return isinstance(value, int | float) or (value != "" and not set(str(value)) - set("0123456789,.-+±%e< "))
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from dualq.base import Label
 from dualq.logs import Bins
 
 Array = np.ndarray
@@ -60,15 +61,16 @@ class _Split(NamedTuple):
     words: tuple[str, str]
 
 
-def rules_of(columns: Mapping[str, Sequence[Any]], mass: Array, bins: Mapping[str, Sequence[float]]) -> Rules:
+def rules_of(columns: Mapping[str, Sequence[Label]], mass: Array, bins: Mapping[str, Sequence[float]]) -> Rules:
     """The tree. columns: of the states; mass (S, A): shares of the decisions; bins: {column: edges}."""
     coded = [_coded(name, labels, bins.get(name)) for name, labels in columns.items()]
-    answer = np.zeros(mass.shape[0], int)
-    return Rules(tuple(_grown(coded, mass, np.ones(mass.shape[0], bool), (), answer)), answer)
+    everywhere = np.ones(len(mass), bool)
+    answer = np.zeros(len(mass), int)
+    return Rules(tuple(_grown(coded, mass, everywhere, (), answer)), answer)
 
 
-def _coded(name: str, labels: Sequence[Any], edges: Sequence[float] | None) -> _Column:
-    if edges is not None and set(labels) <= set(order := Bins(tuple(edges)).labels):
+def _coded(name: str, labels: Sequence[Label], edges: Sequence[float] | None) -> _Column:
+    if edges is not None and set(labels).issubset(order := Bins(tuple(edges)).labels):
         cuts = [f"{edge:.10g}" for edge in edges]
         return _Column(
             np.array([order.index(label) for label in labels]),

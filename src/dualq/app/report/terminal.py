@@ -6,7 +6,7 @@ Guarantees are green, estimates are not; both say what they are, for those who s
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dualq.app.report.limit_words import bounds_words, cost_table, cost_words, guarantees, limit_table, limit_words
 from dualq.app.report.words import (
@@ -33,10 +33,12 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from dualq.offline import Fit
+
 SURE = "green"  # the ink of guarantees
 
 
-def print_fit(fit: Any, console: Console) -> None:
+def print_fit(fit: Fit, console: Console) -> None:
     """Print the page."""
     page = _Page(console)
     page.line(verdict(fit), "bold")
@@ -111,7 +113,7 @@ class _Page:
             table.add_row(_literal(name), _literal(words))
         self.console.print(table)
 
-    def limits(self, fit: Any) -> None:
+    def limits(self, fit: Fit) -> None:
         header, rows = limit_table(fit)
         for row in rows:
             self.line(row[0], "bold")

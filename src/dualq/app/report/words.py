@@ -19,9 +19,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dualq.base import count, p_value
+
+if TYPE_CHECKING:
+    from dualq.base import Label
+    from dualq.offline import Change, Estimate, Fit, StateFacts
+    from dualq.proof import Certificate, Wanted
 
 MANY = 0.05  # the part of a log's rows without a next state, above which it is asked whether episodes end there
 HARDLY = 0.005  # of the decisions: fewer that change are next to none
@@ -42,7 +47,7 @@ def number(x: float) -> str:
     return f"{x:,.4g}" if abs(x) < 1e4 else f"{x:,.0f}"
 
 
-def estimate(e: Any) -> str:
+def estimate(e: Estimate) -> str:
     """A value and its standard error, which has two digits; the value alone where no error can be given."""
     return number(e.value) if e.standard_error is None else f"{number(e.value)} ± {small(e.standard_error)}"
 
@@ -60,14 +65,14 @@ def percent(share: float) -> str:
     return f"{100.0 * share:.0f}%" if share >= 0.0995 or share == 0.0 else f"{100.0 * share:.2g}%"
 
 
-def said(label: Mapping[str, Any]) -> str:
+def said(label: Mapping[str, Label]) -> str:
     """A label without its column where there is but one."""
     if len(label) == 1:
         return str(next(iter(label.values())))
     return named(label)
 
 
-def named(label: Mapping[str, Any]) -> str:
+def named(label: Mapping[str, Label]) -> str:
     """A label with the names of its columns."""
     return ", ".join(f"{name} {value}" for name, value in label.items())
 
@@ -87,12 +92,12 @@ def sentence(words: str) -> str:
     return words[:1].upper() + words[1:] + ("" if words.endswith((".", "?", "!")) else ".")
 
 
-def one_shot(fit: Any) -> bool:
+def one_shot(fit: Fit) -> bool:
     """Whether only the next reward counts: one decision per case, as in an experiment or a bandit."""
     return fit.settings["discount"] == 0.0
 
 
-def per(fit: Any) -> str:
+def per(fit: Fit) -> str:
     """What follows an amount that is earned: nothing, or `per decision`."""
     return " per decision" if one_shot(fit) else ""
 
@@ -106,7 +111,7 @@ def outwards(low: float, high: float) -> str:
 # ---- the verdict
 
 
-def verdict(fit: Any) -> str:
+def verdict(fit: Fit) -> str:
     """The verdict and the numbers it rests on."""
     word = fit.verdict.capitalize()
     if fit.contradicted:
@@ -117,16 +122,17 @@ def verdict(fit: Any) -> str:
     return f"{word}{_unless(fit)}. {both}{_but(fit)}"
 
 
-def _unless(fit: Any) -> str:
+def _unless(fit: Fit) -> str:
     return ", unless you need the limits" if fit.verdict == "do not use" and fit.limits else ""
 
 
-def _but(fit: Any) -> str:
+def _but(fit: Fit) -> str:
     """What to add to the two numbers: why they give this verdict."""
-    gain, errors = fit.expected.value - fit.logged.value, (fit.expected.standard_error, fit.logged.standard_error)
-    if None in errors:
+    mine, logged = fit.expected.standard_error, fit.logged.standard_error
+    if mine is None or logged is None:
         return f" No error can be given: {no_error(fit)}."
-    difference = f"The difference, {number(gain)} ± {small(math.hypot(*errors))},"
+    gain = fit.expected.value - fit.logged.value
+    difference = f"The difference, {number(gain)} ± {small(math.hypot(mine, logged))},"
     if fit.verdict == "do not use":
         return f" {difference} is a loss{', the price of the limits' if fit.limits else ''}."
     if fit.verdict == "cannot tell":
@@ -136,16 +142,16 @@ def _but(fit: Any) -> str:
     return ""
 
 
-def no_error(fit: Any) -> str:
+def no_error(fit: Fit) -> str:
     """Why an estimate has no standard error."""
     return fit.withheld[0] if fit.contradicted else "the log has too few rows, or its bins hide too much"
 
 
-def brief(fit: Any) -> str:
+def brief(fit: Fit) -> str:
     """The fit in two lines, for those who print it."""
     first = f"Fit: {fit.verdict}. Expected {estimate(fit.expected)}{per(fit)}, so far {estimate(fit.logged)}."
     promise = fit.certificate
-    if not fit.promised:
+    if promise is None or fit.withheld:
         return f"{first}\n  Nothing is guaranteed: {listed(_distinct(fit.withheld))}."
     if not promise.informative:
         return f"{first}\n  Nothing useful is guaranteed yet: too few rows."
@@ -157,7 +163,13 @@ def brief(fit: Any) -> str:
 # ---- what is guaranteed
 
 
-def guarantee(fit: Any, ranges: Sequence[str] = (), limits: Sequence[str] = ()) -> list[str]:
+def relied_on(fit: Fit) -> Certificate | None:
+    """The certificate, where nothing speaks against it and it says more than the range of rewards."""
+    promise = fit.certificate
+    return promise if promise is not None and promise.informative and not fit.withheld else None
+
+
+def guarantee(fit: Fit, ranges: Sequence[str] = (), limits: Sequence[str] = ()) -> list[str]:
     """What is guaranteed, in one sentence with its conditions; or that nothing is, why, and what to do about it.
 
     ranges, limits   conditions and claims about limits, to stand in the same sentence (limit_words.py)
@@ -170,7 +182,7 @@ def guarantee(fit: Any, ranges: Sequence[str] = (), limits: Sequence[str] = ()) 
         return [f"Nothing is guaranteed: {listed(reasons)}.", *_remedies(fit)]
     sure = percent(fit.confidence)
     if not promise.informative:
-        return [_too_wide(fit, sure)]
+        return [_too_wide(promise, sure)]
     begin = f"Guaranteed ({sure})" if promise.method == "proven" else f"Likely ({sure}, by the bootstrap: no proof)"
     most = f" (and at most {number(promise.policy_upper)})" if math.isfinite(promise.policy_upper) else ""
     clauses = sorted([*fit.conditions, *ranges], key=lambda clause: "lies outside" not in clause)
@@ -184,8 +196,7 @@ def guarantee(fit: Any, ranges: Sequence[str] = (), limits: Sequence[str] = ()) 
     return [f"{words} Whether it earns more is not guaranteed."]
 
 
-def _too_wide(fit: Any, sure: str) -> str:
-    promise = fit.certificate
+def _too_wide(promise: Certificate, sure: str) -> str:
     low, high = promise.value_range
     needed = promise.rows_needed
     more = f" About {about(needed)} rows like these would be needed." if needed else ""
@@ -201,7 +212,7 @@ def _distinct(reasons: Sequence[str]) -> list[str]:
     return [one for one in reasons if not any(one != other and one.startswith(other) for other in reasons)]
 
 
-def _remedies(fit: Any) -> list[str]:
+def _remedies(fit: Fit) -> list[str]:
     """What the log says against a guarantee in full, and what would help; a change is told once."""
     against = {
         what for what in fit.contradicted if what != "recent" or not {"dynamics", "rewards"} & {*fit.contradicted}
@@ -216,7 +227,7 @@ def _remedies(fit: Any) -> list[str]:
     return words
 
 
-def warnings(fit: Any) -> list[str]:
+def warnings(fit: Fit) -> list[str]:
     """What else must be read before any number: warnings that are not among the reasons given already."""
     told = {check.words for check in fit.evidence}
     return [sentence(words) for words in fit.warnings if not any(words.startswith(w) for w in told)]
@@ -225,7 +236,7 @@ def warnings(fit: Any) -> list[str]:
 # ---- what to do
 
 
-def recommended(row: Mapping[str, Any]) -> str:
+def recommended(row: Change) -> str:
     """The action of a row of `changes`, and its probability where it is taken at random."""
     action, share = said(row["recommended"]), row["probability"]
     if share > 1.0 - 1e-9:
@@ -233,7 +244,7 @@ def recommended(row: Mapping[str, Any]) -> str:
     return f"{action} (over 99%)" if share >= 0.995 else f"{action} ({percent(share)})"
 
 
-def changed(fit: Any, shown: int) -> str:
+def changed(fit: Fit, shown: int) -> str:
     """How much changes, before the table of changes; all there is to say where the table has no rows."""
     share = fit.share_changed
     if not fit.num_changes and share < HARDLY:
@@ -268,7 +279,7 @@ def _in_some(states: int, shown: int, words: str) -> str:
     return "" if not states else f" The gain {words}." if shown == 1 else f" {where} it {words}."
 
 
-def changes_heading(fit: Any) -> str:
+def changes_heading(fit: Fit) -> str:
     """Not a call to action where the policy is not to be used, or nobody can tell."""
     return "What to do" if fit.verdict in ("better", "no worse") else "What the new policy would change"
 
@@ -276,7 +287,7 @@ def changes_heading(fit: Any) -> str:
 CHANGES = ("do", "so far", "changed", "how often", "gain", "worth", "rows")  # the columns, after those of the state
 
 
-def change_cells(row: Mapping[str, Any]) -> list[str]:
+def change_cells(row: Change) -> list[str]:
     """A row of the table of changes, without the state."""
     return [
         recommended(row),
@@ -299,7 +310,7 @@ CHANGES_EXPLAINED = (
 # ---- why
 
 
-def worth_table(fit: Any) -> tuple[list[str], list[list[str]]]:
+def worth_table(fit: Fit) -> tuple[list[str], list[list[str]]]:
     """What each policy is expected to earn, what the log really earned, and what is guaranteed."""
     promise = fit.certificate
     header, rows = (
@@ -317,7 +328,7 @@ def worth_table(fit: Any) -> tuple[list[str], list[list[str]]]:
     return header, [[*row, *[""] * (len(header) - len(row))] for row in rows]
 
 
-def _returned(fit: Any) -> str:
+def _returned(fit: Fit) -> str:
     if fit.settings.get("returns_filled", 0.0) < HARDLY:
         return "what the log's episodes really earned"
     return "the log's episodes, continued where they were cut off"
@@ -326,7 +337,7 @@ def _returned(fit: Any) -> str:
 USUALLY = "The truth is usually, 19 times in 20, within twice the ±."
 
 
-def earned(fit: Any) -> str:
+def earned(fit: Fit) -> str:
     """What the amounts are."""
     if one_shot(fit):
         over = "" if fit.settings["start"] == "log" else f", {START[fit.settings['start']]}"
@@ -339,7 +350,7 @@ def earned(fit: Any) -> str:
     )
 
 
-def really_earned(fit: Any) -> list[str]:
+def really_earned(fit: Fit) -> list[str]:
     """What the log really earned, beside what the model says."""
     check = fit.returns_check
     if fit.returns is None or check is None:
@@ -358,10 +369,10 @@ def really_earned(fit: Any) -> list[str]:
 RESTS = "What the bounds rest on: all of this must be true"
 
 
-def ceilings(fit: Any) -> list[str]:
+def ceilings(fit: Fit) -> list[str]:
     """What no policy can earn, and why that is not closer to the floor; nothing where nothing is guaranteed."""
-    promise = fit.certificate
-    if fit.withheld or promise is None or not promise.informative:
+    promise = relied_on(fit)
+    if promise is None:
         return []
     words = [f"No policy at all earns more than {number(promise.upper)}"]
     rows, ceiling = promise.useful_ceiling or (0, math.inf)
@@ -379,7 +390,7 @@ CAUSES = {
 }
 
 
-def _apart(promise: Any) -> list[str]:
+def _apart(promise: Certificate) -> list[str]:
     parts = [
         f"{number(part)} because {CAUSES[cause]}"
         for cause, part in sorted(promise.causes.items(), key=lambda item: -item[1])
@@ -389,7 +400,7 @@ def _apart(promise: Any) -> list[str]:
     return [f"{apart}: {listed(parts)}."] if parts else []
 
 
-def more_rows(fit: Any) -> list[str]:
+def more_rows(fit: Fit) -> list[str]:
     """Which rows would raise what is guaranteed."""
     promise = fit.certificate
     if fit.withheld or promise is None:  # there is no bound to raise, or more rows of the same kind would not help
@@ -398,7 +409,7 @@ def more_rows(fit: Any) -> list[str]:
     return [f"These rows would raise the new policy's lower bound most: {'; '.join(wanted)}."] if wanted else []
 
 
-def pair(fit: Any, one: Any) -> str:
+def pair(fit: Fit, one: Wanted) -> str:
     """A state and an action, and the rows they have."""
     counts = fit.counts
     state = named(counts.states.named(counts.states.index(one.state)))
@@ -406,7 +417,7 @@ def pair(fit: Any, one: Any) -> str:
     return f"{state}, {action} ({count(one.visits, 'row')} so far)"
 
 
-def read(fit: Any) -> list[tuple[str, str]]:
+def read(fit: Fit) -> list[tuple[str, str]]:
     """What was read: a fact a line."""
     counts, settings = fit.counts, fit.settings
     low, high = counts.reward_range
@@ -426,7 +437,7 @@ def read(fit: Any) -> list[tuple[str, str]]:
     return facts
 
 
-def covered(fit: Any) -> list[tuple[str, str]]:
+def covered(fit: Fit) -> list[tuple[str, str]]:
     """What the log covers and what it does not, and what was tested: a fact a line."""
     visits, coverage = fit.counts.visits, fit.coverage
     pairs, seen = visits.size, int((visits > 0).sum())
@@ -443,7 +454,7 @@ def covered(fit: Any) -> list[tuple[str, str]]:
     return [*facts, *(("note", sentence(words)) for words in coverage.notes)]
 
 
-def tests(fit: Any) -> list[str]:
+def tests(fit: Fit) -> list[str]:
     """What the log itself says of the assumptions, as far as it was tested."""
     told = {"returns", "dynamics", "memory"} if one_shot(fit) else {"returns"}  # elsewhere, or of no concern
     found = [check for check in fit.evidence if check.found or check.what not in told]
@@ -453,7 +464,7 @@ def tests(fit: Any) -> list[str]:
     return words or ["The rows have no time order, so nobody can test whether the system changed with time."]
 
 
-def assumptions(fit: Any) -> list[str]:
+def assumptions(fit: Fit) -> list[str]:
     """What all bounds rest on; with the bootstrap, first that it is none."""
     promise = fit.certificate
     if promise is None:
@@ -464,7 +475,7 @@ def assumptions(fit: Any) -> list[str]:
 # ---- single decisions
 
 
-def explained(fit: Any, facts: Mapping[str, Any]) -> tuple[str, list[str], list[list[str]], str]:
+def explained(fit: Fit, facts: StateFacts) -> tuple[str, list[str], list[list[str]], str]:
     """What `dualq explain` says of a state: a line, the table's header and rows, and a line below."""
     rows, share = count(facts["rows"], "row"), percent(facts["time_share"])
     first = f"{rows} in the log. {share} of the new policy's decisions are made here."

@@ -65,10 +65,9 @@ class Frontier:
 
     def chart(self, band: bool = True, marked: float | None = None, width: int | None = None) -> str:
         """The curve as SVG, and the fit's policy; `band` with what is proven, `marked` with a line at a limit."""
-        from dualq.app import charts
+        from dualq.app import frontier_chart
 
-        titles = f"{self.name}, on average", "expected to earn"
-        return charts.curve(self.rows(), *titles, band, marked, self.chosen, width or charts.WIDE)
+        return frontier_chart(self, band, marked, width)
 
 
 def frontier_of(

@@ -69,14 +69,14 @@ def _parts(state: Label, names: tuple[str, ...]) -> tuple[Any, ...]:
     return tuple(parts)
 
 
-def decider_of(folder: str | os.PathLike) -> Decider:
+def decider_of(folder: str | os.PathLike[str]) -> Decider:
     """What to do, by the fit that was saved in a folder."""
     tree, arrays = open_saved(folder)
     policy, settings = (unpacked(tree["fields"][name], arrays, {}) for name in ("policy", "settings"))
     return Decider(policy, settings["bins"])
 
 
-def open_saved(folder: str | os.PathLike) -> tuple[Any, dict[str, Array]]:
+def open_saved(folder: str | os.PathLike[str]) -> tuple[Any, dict[str, Array]]:
     """The tree and the arrays of a saved fit; `CheckpointError` where one of its files is missing or changed."""
     folder = Path(folder)
     try:

@@ -34,7 +34,7 @@ KNOWN_WARNINGS = (r"zeta is ", r"\d+ pairs of state and action are never seen")
 
 def reproduce(
     names: Sequence[str] = ("all",),
-    out: str | os.PathLike = "reproduced",
+    out: str | os.PathLike[str] = "reproduced",
     seeds: int = 50,
     *,
     progress: bool = False,

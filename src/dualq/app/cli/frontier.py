@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dualq.app.cli.logs import Run
-from dualq.app.cli.shared import Json, console, print_json, stages
+from dualq.app.cli.shared import Json, console, option, print_json, stages
 from dualq.base import LogError
+
+if TYPE_CHECKING:
+    from dualq.app.cli.shapes import FrontierFacts
+    from dualq.offline import Fit, Frontier
 
 
 def frontier(
     run: Run,
-    limit: Annotated[
-        str, typer.Option(metavar="COST", help="The cost to limit: a column of the log.", show_default=False)
-    ],
+    limit: Annotated[str, option("COST", "The cost to limit: a column of the log.")],
     points: Annotated[int, typer.Option(metavar="N", help="How many limits to try.")] = 20,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the curve: .svg, .png, or .csv for the numbers.", show_default=False),
+        option("FILE", "Write the curve: .svg, .png, or .csv for the numbers."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -28,19 +32,27 @@ def frontier(
 
     RUN must have been learned with this cost: `dualq learn ... --cost COLUMN --out RUN`.
     """
-    if out is not None and out.suffix not in WRITERS:
-        raise LogError(f"--out {out}: must end in {', '.join(WRITERS)}")
+    if out is not None and out.suffix not in CONTENTS:
+        raise LogError(f"--out {out}: must end in {', '.join(CONTENTS)}", argument="out", value=str(out))
     with stages("Solving for every limit"):
+        from dualq.base import write_whole
         from dualq.offline import load
 
         fit = load(run)
         curve = fit.frontier(limit, points)
         if out is not None:
-            WRITERS[out.suffix](fit, curve, out)
+            write_whole(out, CONTENTS[out.suffix](fit, curve))
     if as_json:
-        facts = {"cost": curve.name, "sense": curve.sense, "confidence": curve.confidence, "blocks": curve.blocks}
-        facts |= {"recommended": curve.chosen}
-        print_json(facts | {"points": curve.rows(), "files": [str(out)] if out else []})
+        facts: FrontierFacts = {
+            "cost": curve.name,
+            "sense": curve.sense,
+            "confidence": curve.confidence,
+            "blocks": curve.blocks,
+            "recommended": curve.chosen,
+            "points": curve.rows(),
+            "files": [str(out)] if out else [],
+        }
+        print_json(facts)
         return
     from dualq.app.report.limit_words import doubtful
     from dualq.app.report.terminal import plain_table
@@ -85,36 +97,29 @@ def _short(x: float) -> str:
     return f"{x:.0f}" if 1e3 <= abs(x) < 1e6 else f"{x:.3g}"
 
 
-def _svg(fit: Any, curve: Any, path: Path) -> None:
-    from dualq.base import write_whole
-
-    write_whole(path, _drawn(fit, curve).encode())
-
-
-def _png(fit: Any, curve: Any, path: Path) -> None:
-    from dualq.app.report.charts import png
-    from dualq.base import write_whole
-
-    write_whole(path, png(_drawn(fit, curve)))
-
-
-def _csv(fit: Any, curve: Any, path: Path) -> None:
-    import io
-
-    from pyarrow import csv
-
-    from dualq.base import write_whole
-
-    text = io.BytesIO()
-    csv.write_csv(curve.table(), text)
-    write_whole(path, text.getvalue())
-
-
-def _drawn(fit: Any, curve: Any) -> str:
+def _drawn(fit: Fit, curve: Frontier) -> str:
     """With the proven band where it says something."""
     asked = {one.name: one.limit.bound for one in fit.asked}
     informative = fit.certificate is not None and fit.certificate.informative
     return curve.chart(band=informative, marked=asked.get(curve.name))
 
 
-WRITERS = {".svg": _svg, ".png": _png, ".csv": _csv}
+def _svg(fit: Fit, curve: Frontier) -> bytes:
+    return _drawn(fit, curve).encode()
+
+
+def _png(fit: Fit, curve: Frontier) -> bytes:
+    from dualq.app.report.charts import png
+
+    return png(_drawn(fit, curve))
+
+
+def _csv(fit: Fit, curve: Frontier) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(curve.columns)
+    writer.writerows(row.values() for row in curve.rows())
+    return text.getvalue().encode()
+
+
+CONTENTS = {".svg": _svg, ".png": _png, ".csv": _csv}

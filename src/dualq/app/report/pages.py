@@ -1,0 +1,45 @@
+"""What a fit shows of itself: all that `Fit` and `Frontier` ask of this room.
+
+A fit lies below the pages that show it: these are its only calls upwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dualq.offline import Fit, Frontier
+
+
+@dataclass(frozen=True)
+class Pages:
+    """A fit as people see it."""
+
+    fit: Fit
+
+    def brief(self) -> str:
+        """Two lines, for those who print it."""
+        from dualq.app.report.words import brief
+
+        return brief(self.fit)
+
+    def notebook(self) -> str:
+        """A piece of HTML for a notebook."""
+        from dualq.app.report.notebook import fragment
+
+        return fragment(self.fit)
+
+    def report(self) -> str:
+        """The whole report: one HTML page that needs no network."""
+        from dualq.app.report.html import report_html
+
+        return report_html(self.fit)
+
+
+def frontier_chart(frontier: Frontier, band: bool, marked: float | None, width: int | None) -> str:
+    """A trade-off as SVG."""
+    from dualq.app.report.charts import WIDE, curve
+
+    titles = f"{frontier.name}, on average", "expected to earn"
+    return curve(frontier.rows(), *titles, band, marked, frontier.chosen, width or WIDE)

@@ -1,0 +1,93 @@
+"""What a fit says of itself in plain values: the shapes that `--json` prints and fit.json keeps.
+
+`Fit.changes`, `Fit.explain`, `Fit.settings` and `Fit.summary` give these; keys are the ones that programs read.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+from dualq.base import Label
+
+
+class Settings(TypedDict):
+    """How a fit was learned."""
+
+    source: str
+    columns: dict[str, list[str]]  # {part: columns}
+    discount: float
+    pessimism: float
+    start: str  # "episodes", "log", "uniform" or "as given"
+    set_aside: str | None  # the file with the bad rows, where there were some
+    bins: dict[str, list[float]]  # {column: edges}
+    assumed: list[str]  # what the user vouched for
+    returns_filled: float  # the share of the episodes' returns that the model had to fill in
+    guessed: dict[str, list[str]]  # {part: columns} recognised by name
+    solver: str
+    gap: float | None
+    margin: str | None  # of the limits, where there are some
+    version: str
+
+
+class Change(TypedDict):
+    """A state where the policy decides otherwise than the log did."""
+
+    state: dict[str, Label]
+    time_share: float  # of the policy's decisions
+    share: float  # of the decisions in this state that change
+    logged: dict[str, Label]  # the most frequent action of the log
+    logged_share: float
+    recommended: dict[str, Label]  # the most probable action of the policy
+    probability: float
+    recommended_rows: int
+    gain: float  # of one decision, over what the log did here on average
+    gain_error: float
+    worth: float  # gain times time_share
+
+
+class StateFacts(TypedDict):
+    """All that is known of one state."""
+
+    state: dict[str, Label]
+    rows: int
+    time_share: float
+    undecided: bool
+    intervals: str  # what they are of
+    actions: list[dict[str, Any]]  # the action's columns, rows, logged_share, value, low, high, recommended
+
+
+class EstimateNumbers(TypedDict):
+    """An estimate; standard_error is None where none can be given."""
+
+    value: float
+    standard_error: float | None
+
+
+class FitSummary(Settings):
+    """The settings and the numbers of a fit."""
+
+    rows: int
+    states: int
+    actions: int
+    reason: str
+    expected: EstimateNumbers
+    logged: EstimateNumbers
+    confidence: float
+    certificate: dict[str, object] | None
+    ledger: list[dict[str, object]] | None  # what 1 - confidence was spent on
+    verdict: str
+    returns: EstimateNumbers | None
+    promised: bool
+    withheld: list[str]
+    conditions: list[str]
+    contradicted: list[str]
+    warnings: list[str]
+    limits: list[dict[str, object]]  # the fields of Kept
+    limits_kept: bool
+    limits_wanted: list[dict[str, object]]  # the fields of Wanted
+    costs: dict[str, dict[str, EstimateNumbers]]
+    costs_per_row: dict[str, float]
+    changes: list[Change]
+    num_changes: int
+    share_changed: float
+    coverage: dict[str, object]
