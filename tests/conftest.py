@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+for library in ("OMP", "OPENBLAS", "MKL"):  # there are as many processes as cores: more threads would only wait
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
 CACHE = Path(__file__).parent.parent / ".pytest_cache" / "numba"
 os.environ.setdefault("NUMBA_CACHE_DIR", str(CACHE / "shared"))  # processes that tests start inherit it
 

@@ -123,12 +123,13 @@ def customers(seed: int, changes: bool) -> dict[str, np.ndarray]:
     return {"who": who, "day": day, "state": state, "action": action, "reward": state + rng.normal(size=who.size)}
 
 
-def test_customers_with_whole_days_have_their_drift_tested():
-    # without a change each log raises an alarm with probability 0.01: more than 2 of 30 have 0.003
+@pytest.mark.parametrize(("logs", "missed", "false"), [(10, 1, 1), pytest.param(30, 2, 2, marks=pytest.mark.slow)])
+def test_customers_with_whole_days_have_their_drift_tested(logs, missed, false):
+    # without a change each log raises an alarm with probability 0.01: more than 1 of 10 have 0.004, 2 of 30 0.003
     alarms = {}
     for changes in (True, False):
-        logs = (dualq.read_log(customers(seed, changes), episode="who", time="day") for seed in range(30))
-        drifts = [log.coverage().drift for log in logs]
+        read = (dualq.read_log(customers(seed, changes), episode="who", time="day") for seed in range(logs))
+        drifts = [log.coverage().drift for log in read]
         alarms[changes] = sum(drift["dynamics"].found or drift["rewards"].found for drift in drifts)
-    assert alarms[True] >= 28
-    assert alarms[False] <= 2
+    assert alarms[True] >= logs - missed
+    assert alarms[False] <= false
