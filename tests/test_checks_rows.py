@@ -127,6 +127,16 @@ def test_a_change_in_the_last_twenty_fifth_is_found(what, read):
     assert sum(since in finding.words for finding in found) >= 15  # to a hundredth of the rows, mostly
 
 
+def test_episodes_with_names_do_not_say_which_came_last():
+    # The same rows twice, the change in the last of 200 episodes; once they have numbers, and once words.
+    (log,) = changed_logs(1, 1, 10_000, what="rewards")
+    episode, step = np.divmod(np.arange(10_000), 50)
+    columns = {"state": log["s"], "action": log["a"], "reward": log["r"], "next_state": log["s_next"], "step": step}
+    for names, said in ((episode, True), ([f"run {e}" for e in episode], False)):
+        read = dualq.read_log({**columns, "run": names}, episode="run", time="step")
+        assert ("recent" in {one.what for one in read.coverage().checks}) is said
+
+
 def test_rows_set_aside_by_what_they_show_are_found():
     # Half of the rewards below 0 are missing; they depend on the next state, which is still known.
     rng = np.random.default_rng(0)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dualq
 from dualq.app import cli
 from dualq.app.cli.columns import bins_of
+from dualq.app.report.rules import rules_of
+from dualq.app.report.words import named, said
 
 WORDS = {"state": "level", "action": "do", "reward": "pay", "time": "day"}
 
@@ -151,6 +154,14 @@ def test_labels_that_differ_only_in_case_or_spaces_are_named_with_their_rows(tmp
         ]
 
 
+def test_labels_that_differ_in_spaces_are_told_apart_where_they_are_shown():
+    assert [said({"level": label}) for label in ("mid", "mid ", "", 3)] == ["mid", "'mid '", "''", "3"]
+    assert named({"level": "mid ", "season": "dry"}) == "level 'mid ', season dry"
+    mass = np.array([[1.0, 0.0], [0.0, 1.0]]) / 2.0
+    conditions = {rule.conditions for rule in rules_of({"level": ["mid", "mid "]}, mass, {}).rules}
+    assert conditions in ({("level is mid",), ("level is not mid",)}, {("level is 'mid '",), ("level is not 'mid '",)})
+
+
 def test_plain_labels_raise_no_warning():
     assert warnings_of(table(400)) == []
     assert warnings_of(table(400) | {"do": ["none", "order"] * 200}) == []  # to do nothing is an action
@@ -183,6 +194,29 @@ def test_dates_with_a_day_above_twelve_are_clear(pattern, order, tmp_path):
     plain = dualq.read_log(written(tmp_path, dated("2024-{m:02d}-{d:02d}", 13), "plain.csv"), **WORDS)
     assert log.digest() == plain.digest()  # the rows follow each other in the same order
     assert not any("were read as" in note for note in plain.coverage().notes)
+
+
+@pytest.mark.parametrize("pattern", ["{one}/{two}/2024", "{one}.{two}.2024", "{one}-{two}-2024 07:30"])
+@pytest.mark.parametrize("day_first", [True, False])
+def test_which_of_day_and_month_stands_first_can_be_said(pattern, day_first, tmp_path):
+    one, two = ("{d:02d}", "{m:02d}") if day_first else ("{m:02d}", "{d:02d}")
+    columns = dated(pattern.replace("{one}", one).replace("{two}", two), 12)
+    plain = dualq.read_log(written(tmp_path, dated("2024-{m:02d}-{d:02d}", 12), "plain.csv"), **WORDS)
+    frame = pd.DataFrame(columns)
+    for source in (written(tmp_path, columns), frame):
+        log = dualq.read_log(source, **WORDS, day_first=day_first)
+        assert log.digest() == plain.digest()  # the rows follow each other in the same order
+        other = dualq.read_log(source, **WORDS, day_first=not day_first)
+        assert other.digest() != plain.digest()
+
+
+def test_what_is_said_of_dates_must_be_possible(tmp_path):
+    path = written(tmp_path, dated("{d:02d}/{m:02d}/2024", 13))
+    with pytest.raises(dualq.LogError, match=r"'day' has dates such as .* above 12 with --month-first; .* --day-first"):
+        dualq.read_log(path, **WORDS, day_first=False)
+    assert dualq.read_log(path, **WORDS, day_first=True).digest() == dualq.read_log(path, **WORDS).digest()
+    with pytest.raises(dualq.LogError, match=r"its year has two digits"):
+        dualq.read_log(written(tmp_path, dated("{d:02d}.{m:02d}.24", 12)), **WORDS, day_first=True)
 
 
 def test_years_of_two_digits_are_refused(tmp_path):

@@ -14,6 +14,12 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def visible(value: object) -> str:
+    """A label as it is written; in quotes where it begins or ends with spaces, or is empty, which nobody would see."""
+    word = str(value)
+    return word if word.strip() == word != "" else repr(value)
+
+
 def p_value(p: float) -> str:
     """`p = 0.02`; a probability is never written as 0."""
     return f"p = {p:.2g}" if p >= LEAST_P else f"p < {LEAST_P:.0e}"

@@ -261,6 +261,7 @@ class ArrayLog:
             costs={cost: values[order] for cost, values in self.costs.items()},
             has_episodes=self.episode is not None,
             restarts=self.restarts,
+            numbered=self.episode is not None and self.episode.dtype.kind in "biufM",
         )
 
     def check_ends(self) -> None:

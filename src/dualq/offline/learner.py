@@ -71,6 +71,7 @@ class PolicyLearner:
         reward_range: Any = None,
         cost_ranges: Any = None,
         clock: Any = None,
+        day_first: Any = None,
         skip_bad: bool = False,
         quarantine: Any = None,
     ):

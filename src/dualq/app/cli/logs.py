@@ -86,6 +86,12 @@ def learn(
         str | None,
         option("KIND", "Whether the time column is `shared` by all episodes, or counts the steps of each `episode`."),
     ] = None,
+    day_first: Annotated[
+        bool | None,
+        typer.Option(
+            "--day-first/--month-first", help="Which stands first in dates such as 03/04/2024.", show_default=False
+        ),
+    ] = None,
     reward_range: Annotated[
         str | None,
         option("LO,HI", "What rewards can be, such as --reward-range=-10,50. Without it: the range in the log."),
@@ -187,6 +193,7 @@ def learn(
                     "since": since,
                     "until": until,
                     "clock": clock,
+                    "day_first": day_first,
                     "reward_range": _range("--reward-range", reward_range),
                     "skip_bad": skip_bad,
                     "quarantine": quarantine,

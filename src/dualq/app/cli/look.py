@@ -38,6 +38,12 @@ def look(
     bins: Annotated[list[str] | None, option("COLUMN=N", "Bins for numbers, as in `dualq learn`.")] = None,
     columns: Annotated[str | None, option("A,B,C", "Names, where the first line of the file is a row.")] = None,
     delimiter: Annotated[str | None, option("MARK", "Between the fields of a CSV file.")] = None,
+    day_first: Annotated[
+        bool | None,
+        typer.Option(
+            "--day-first/--month-first", help="Which stands first in dates such as 03/04/2024.", show_default=False
+        ),
+    ] = None,
     table: Annotated[str | None, option("NAME", "The table of a database, or the sheet of a workbook.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -68,6 +74,7 @@ def look(
             table=table,
             delimiter=delimiter,
             columns=listed(columns),
+            day_first=day_first,
         )
     if as_json:
         print_json(seen.summary())
@@ -100,5 +107,11 @@ def _print(seen: Look) -> None:
             page.print(f"- {words}", markup=False)
     if not seen.suspicious:
         page.print("\nNothing suspicious was found.")
-    page.print("\nTo learn from it\n", style="bold")
-    page.print(seen.command, markup=False, soft_wrap=True)
+    if not seen.commands:
+        page.print("\nName the columns that are missing, and look again.")
+        return
+    page.print(f"\n{seen.heading}\n", style="bold")
+    for when, command in seen.commands.items():
+        if when:
+            page.print(f"{when}:", markup=False)
+        page.print(command, markup=False, soft_wrap=True)

@@ -64,6 +64,7 @@ from dualq.app.report.words import (
     worth_table,
 )
 from dualq.app.report.words import verdict as verdict_words
+from dualq.base import visible
 
 if TYPE_CHECKING:
     from dualq.offline import Fit, Kept
@@ -148,7 +149,7 @@ def _changes(fit: Fit) -> list[str]:
     if not rows:
         return [text(changed(fit, 0))]
     header = [*fit.counts.states.names, *CHANGES]
-    body = [[*row["state"].values(), *change_cells(row)] for row in rows]
+    body = [[*map(visible, row["state"].values()), *change_cells(row)] for row in rows]
     return [text(changed(fit, len(rows))), table(header, body, spare=SPARE), note_below(CHANGES_EXPLAINED)]
 
 
@@ -199,7 +200,11 @@ def _rules(fit: Fit) -> list[str]:
 
 def _map(fit: Fit) -> str:
     """States of one or two columns: the new policy beside what was done most often so far."""
-    labels, visits = fit.counts.states.columns(), fit.counts.visits
+    visits = fit.counts.visits
+    labels = {
+        name: [visible(x) if isinstance(x, str) else x for x in column]
+        for name, column in fit.counts.states.columns().items()
+    }
     names = sorted(labels, key=lambda name: -len(set(labels[name])))  # the longer column goes down the page
     usual, chosen = visits.argmax(axis=1), fit.policy.matrix.argmax(axis=1)
     acted = np.flatnonzero(visits.any(axis=1))

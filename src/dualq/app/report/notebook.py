@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dualq.app.report.limit_words import guarantees
 from dualq.app.report.words import CHANGES, change_cells, changed, estimate, number, percent, relied_on, verdict
+from dualq.base import visible
 
 if TYPE_CHECKING:
     from dualq.offline import Fit
@@ -25,7 +26,7 @@ def fragment(fit: Fit) -> str:
     rows = fit.changes(MOST)
     parts.append(f"<p style='margin:.5em 0'>{escape(changed(fit, len(rows)))}</p>")
     if rows:
-        body = [[*map(str, row["state"].values()), *change_cells(row)] for row in rows]
+        body = [[*map(visible, row["state"].values()), *change_cells(row)] for row in rows]
         parts.append(_table([*fit.counts.states.names, *CHANGES], body))
     return f"<div style='max-width:48em'>{''.join(parts)}</div>"
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualq.base import Label
+from dualq.base import Label, visible
 from dualq.logs import Bins
 
 Array = np.ndarray
@@ -83,7 +83,7 @@ def _coded(name: str, labels: Sequence[Label], edges: Sequence[float] | None) ->
     codes = np.array([place[label] for label in labels])
     if ordered:
         return _Column(codes, True, [(f"{name} <= {x}", f"{name} > {x}") for x in values[:-1]])
-    return _Column(codes, False, [(f"{name} is {x}", f"{name} is not {x}") for x in values])
+    return _Column(codes, False, [(f"{name} is {visible(x)}", f"{name} is not {visible(x)}") for x in values])
 
 
 def _grown(

@@ -28,6 +28,7 @@ from dualq.app.report.words import (
     warnings,
     worth_table,
 )
+from dualq.base import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,7 +54,7 @@ def print_fit(fit: Fit, console: Console) -> None:
     if rows:
         page.gap()
         names = fit.counts.states.names
-        page.table([*names, *CHANGES], [[*map(str, row["state"].values()), *change_cells(row)] for row in rows])
+        page.table([*names, *CHANGES], [[*map(visible, row["state"].values()), *change_cells(row)] for row in rows])
         page.gap()
         page.line(CHANGES_EXPLAINED, "dim")
 

@@ -21,7 +21,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dualq.base import count, p_value
+from dualq.base import count, p_value, visible
 
 if TYPE_CHECKING:
     from dualq.base import Label
@@ -68,13 +68,13 @@ def percent(share: float) -> str:
 def said(label: Mapping[str, Label]) -> str:
     """A label without its column where there is but one."""
     if len(label) == 1:
-        return str(next(iter(label.values())))
+        return visible(next(iter(label.values())))
     return named(label)
 
 
 def named(label: Mapping[str, Label]) -> str:
     """A label with the names of its columns."""
-    return ", ".join(f"{name} {value}" for name, value in label.items())
+    return ", ".join(f"{name} {visible(value)}" for name, value in label.items())
 
 
 def about(rows: int) -> str:

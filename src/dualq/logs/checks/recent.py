@@ -1,9 +1,11 @@
 """Recent: is the end of the log like all before? That is where the policy will live.
 
-The last 2%, 5% and 10% of the rows, by the clock that all share (by episodes, where time begins anew in each), against
-all rows before: next states given (s, a) by alike_tables; rewards and costs by alike_scores, grouped by (s, a), of
-their ranks among those of the same (s, a, s'). Both hold however few the last rows are. With K questions each has the
-level / K. The part that differs most says since when. Of a long log every second, third, ... row is read.
+The last 2%, 5% and 10% of the rows, by the clock that all share, against all rows before. Where time begins anew in
+each episode, these are the episodes of the highest numbers or the latest dates; names that are words do not say which
+came last, and nothing is said. Asked are next states given (s, a), by alike_tables; rewards and costs by alike_scores,
+grouped by (s, a), of their ranks among those of the same (s, a, s'). Both hold however few the last rows are. With K
+questions each has the level / K. The part that differs most says since when. Of a long log every second, third, ... row
+is read.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ FINER = tuple(0.01 * k for k in range(1, 13))  # to tell since when, once someth
 
 def recent(trace: Trace, level: float) -> Finding | None:
     """Did the system change near the end of the log?"""
+    if trace.restarts and not trace.numbered:
+        return None
     used = np.flatnonzero(trace.used)
     used = used[:: 1 + used.size // MOST]
     clock = (trace.episode if trace.restarts else trace.t)[used].astype(float)

@@ -46,6 +46,7 @@ class Trace:
     dates: bool = False  # whether t is the seconds of a date
     has_episodes: bool = False  # whether a column says which rows belong together
     restarts: bool = False  # whether time counts the steps of each episode
+    numbered: bool = True  # whether episodes have numbers or dates for names: then these may be in the order of time
     gap: Array | None = None  # rows are missing after this one, by a regular clock; None: no next state is lost by it
     flagged: bool = False  # whether a column says where episodes ended, and some did
     whole: bool = True  # whether all rows of the log are here
@@ -128,6 +129,7 @@ def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
         dates=kind.is_temporal(),
         has_episodes=bool(q.e),
         restarts=q.restarts(),
+        numbered=len(q.e) == 1 and _runs(found.schema.field(q.e[0]).type),
         gap=flags_of(found, "gap") if "gap" in found.column_names else None,
         flagged=bool(ended.any()),
         whole=whole,
@@ -137,6 +139,13 @@ def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
             "reward": q.schema.reward,
         },
     )
+
+
+def _runs(kind: pa.DataType) -> bool:
+    """Whether a type is one of numbers or dates."""
+    import pyarrow.types as types
+
+    return types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_temporal(kind)
 
 
 def _clock(t: Expression) -> Expression:

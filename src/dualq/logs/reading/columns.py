@@ -1,6 +1,7 @@
 """Column checks: what the columns of a log show to be wrong, said before anything is counted.
 
-    dates      a CSV file with 03/04/2024: where no day is above 12 nobody knows which is the month; a LogError
+    dates      a CSV file with 03/04/2024: where no day is above 12 nobody knows which is the month; a LogError,
+               unless the user says which stands first
     action     a number with so many values that hardly any was taken twice: a LogError with the bins to copy
     state      numbers with nearly as many states as rows: a LogError with the bins to copy, before the counting
     labels     "n/a" or "null" as a label, "mid" beside "mid ": a warning each
@@ -13,13 +14,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from dualq.base import LogError, count
 from dualq.logs.counts import Counts
 from dualq.logs.reading.engines import reading
 from dualq.logs.reading.expressions import Expression, Table, differ
 from dualq.logs.reading.queries import Questions
-from dualq.logs.reading.schema import Schema
+from dualq.logs.reading.schema import ROW, Schema
 from dualq.logs.reading.sources import Source
 
 FIRST = 100_000  # rows that are looked at
@@ -131,39 +133,114 @@ def _rows(rows: int) -> str:
 # ---- dates
 
 
-def with_clear_dates(opened: Source, schema: Schema) -> Source:
-    """The source, with a remark on dates that begin with the day or the month; a LogError where they are not clear."""
-    types = opened.table.schema()
-    dates = [column for column in schema.columns if types[column].is_temporal() and not types[column].is_time()]
-    if opened.as_text is None or not dates:
-        return opened
-    with reading(opened.name):
-        table = opened.as_text(frozenset(dates)).table
-        for column in dates:
-            text = table[column]
-            first = table.filter(text.notnull()).select(column).limit(1).to_pyarrow()[column].to_pylist()
-            if first and re.match(PARTS, first[0]):  # DuckDB reads all dates of a column alike
-                remark = f"{column}: {_order(opened.name, table, column)}"
-                opened = replace(opened, remarks=(*opened.remarks, remark))
+class Written(NamedTuple):
+    """How the dates of a column are written that do not begin with the year."""
+
+    shown: str  # one of them
+    one: int  # the largest first and second part, and the smallest year
+    two: int
+    year: int
+
+    @property
+    def clear(self) -> bool:
+        """Whether some day is above 12, so that it can be told from the month."""
+        return self.one > 12 or self.two > 12
+
+
+def with_clear_dates(opened: Source, schema: Schema, day_first: bool | None = None) -> Source:
+    """The source, with a remark on dates that begin with the day or the month; a LogError where they are not clear.
+
+    day_first   whether the day stands before the month, where the user says so
+    """
+    if day_first is not None:
+        texts = [] if schema.time in (None, ROW) else [schema.time]
+        return with_dates(opened, schema.columns, day_first, texts)
+    for column, written in dates_in(opened, schema.columns).items():
+        order = _order(opened.name, column, written)
+        opened = replace(opened, remarks=(*opened.remarks, f"{column}: {_read_as(written, order)}"))
     return opened
 
 
-def _order(name: str, table: Table, column: str) -> str:
-    """In which order a date's parts stand; a LogError where that is not clear."""
+def dates_in(opened: Source, columns: Sequence[str], texts: Sequence[str] = ()) -> dict[str, Written]:
+    """{column: how its dates are written}, of dates in a text file that do not begin with the year.
+
+    texts   columns that are looked at though they were read as text
+    """
+    types = opened.table.schema()
+    dates = [column for column in columns if types[column].is_temporal() and not types[column].is_time()]
+    dates = dates if opened.as_text is not None else []
+    with reading(opened.name):
+        table = opened.as_text(frozenset(dates)).table if opened.as_text is not None and dates else opened.table
+        asked = [*dates, *(column for column in texts if types[column].is_string())]
+        return {column: found for column in asked if (found := _written(table, column)) is not None}
+
+
+def with_dates(opened: Source, columns: Sequence[str], day_first: bool, texts: Sequence[str] = ()) -> Source:
+    """The source with dates read as the user says: the day before the month, or after it."""
+    written = dates_in(opened, columns, texts)
+    if not written:
+        return opened
+    order = "day, month, year" if day_first else "month, day, year"
+    for column, found in written.items():
+        _check_year(opened.name, column, found)
+        if (found.two if day_first else found.one) > 12:
+            said, other = ("--day-first", "--month-first") if day_first else ("--month-first", "--day-first")
+            raise LogError(
+                f"{opened.name}: the column {column!r} has dates such as {found.shown!r}, in which some month would be "
+                f"above 12 with {said}; leave it out, or use {other}"
+            )
+    source = opened if opened.as_text is None else opened.as_text(frozenset(written))
+
+    def read(table: Table) -> Table:
+        moments = {column: _moment(table[column], day_first) for column in written}
+        return table.mutate(**{column: moment.try_cast("timestamp") for column, moment in moments.items()})
+
+    reopen, numbered = source.reopen, source.numbered
+    return replace(
+        source,
+        table=read(source.table),
+        reopen=None if reopen is None else lambda: replace(again := reopen(), table=read(again.table)),
+        numbered=None if numbered is None else lambda: read(numbered()),
+        remarks=(*opened.remarks, *(f"{column}: {_read_as(found, order)}" for column, found in written.items())),
+        warnings=opened.warnings,
+    )
+
+
+def _written(table: Table, column: str) -> Written | None:
     text = table[column]
+    first = table.filter(text.notnull()).select(column).limit(1).to_pyarrow()[column].to_pylist()
+    if not first or not re.match(PARTS, first[0]):  # DuckDB reads all dates of a column alike
+        return None
     parts = [text.re_extract(PARTS, i).nullif("").cast("int64") for i in (1, 2, 3)]
     asked = {"one": parts[0].max(), "two": parts[1].max(), "year": parts[2].min(), "low": text.min()}
     asked["shown"] = text.min(where=differ(parts[0], parts[1]))
     found = table.filter(text.re_search(PARTS)).aggregate(**asked).to_pyarrow().to_pylist()[0]
-    right, shown = "write dates as 2024-02-29", found["shown"] or found["low"]
-    if found["year"] < 100:
-        doubt = "its year has two digits, so its order is not clear"
-        raise LogError(f"{name}: the date {shown!r} in the column {column!r}: {doubt}; {right}")
-    if found["one"] <= 12 and found["two"] <= 12:
+    return Written(found["shown"] or found["low"], found["one"], found["two"], found["year"])
+
+
+def _moment(text: Expression, day_first: bool) -> Expression:
+    """A date as 2024-02-29, what follows it as it is."""
+    return text.re_replace(f"{PARTS}(.*)$", r"\3-\2-\1\4" if day_first else r"\3-\1-\2\4")
+
+
+def _order(name: str, column: str, written: Written) -> str:
+    """In which order a date's parts stand; a LogError where that is not clear."""
+    _check_year(name, column, written)
+    if not written.clear:
         doubt = "it may be day/month or month/day, since no day is above 12"
-        raise LogError(f"{name}: the date {shown!r} in the column {column!r}: {doubt}; {right}")
-    order = "day, month, year" if found["one"] > 12 else "month, day, year"
-    return f"dates such as {shown} were read as {order}"
+        said = "say --day-first (day_first=True) or --month-first (day_first=False), or write dates as 2024-02-29"
+        raise LogError(f"{name}: the date {written.shown!r} in the column {column!r}: {doubt}; {said}")
+    return "day, month, year" if written.one > 12 else "month, day, year"
+
+
+def _check_year(name: str, column: str, written: Written) -> None:
+    if written.year < 100:
+        doubt = "its year has two digits, so its order is not clear; write dates as 2024-02-29"
+        raise LogError(f"{name}: the date {written.shown!r} in the column {column!r}: {doubt}")
+
+
+def _read_as(written: Written, order: str) -> str:
+    return f"dates such as {written.shown} were read as {order}"
 
 
 # ---- labels

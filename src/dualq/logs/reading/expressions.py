@@ -183,6 +183,10 @@ class Expression(Protocol):
         """Whether a text matches."""
         ...
 
+    def re_replace(self, pattern: str, replacement: str, /) -> Expression:
+        """Text with what matches replaced; \\1 stands for what is in the first brackets."""
+        ...
+
     def re_extract(self, pattern: str, group: int, /) -> Expression:
         """The part of a text that a group of the pattern matches."""
         ...

@@ -8,17 +8,18 @@ of the engine that holds the table, and answers are small.
 from __future__ import annotations
 
 import datetime
+import itertools
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from dualq.base import LogError, count
 from dualq.logs.reading.auto_bins import AUTO
 from dualq.logs.reading.column_types import number
-from dualq.logs.reading.columns import FEW, Numbers, is_continuous, label_words, numbers_in
+from dualq.logs.reading.columns import FEW, Numbers, dates_in, is_continuous, label_words, numbers_in, with_dates
 from dualq.logs.reading.engines import reading
 from dualq.logs.reading.expressions import Expression, Table
 from dualq.logs.reading.open_source import open_source
@@ -54,8 +55,20 @@ class Look:
     suspicious: tuple[str, ...]
     notes: tuple[str, ...]  # how the file was understood, where that is not plain
     bins: BinsAsked
-    command: str  # the line to copy
     last: str = ""  # "terminal" or "truncated", where the user says what last rows of episodes are
+    unclear: Mapping[str, str] = field(default_factory=dict)  # {column: a date of it that may be read in two ways}
+    stops: bool = False  # whether `dualq learn` would stop, whatever is answered
+    commands: Mapping[str, str] = field(default_factory=dict)  # {when: a line to copy}; none where a part is missing
+
+    @property
+    def command(self) -> str:
+        """The line to copy, the first of them where a question is open; empty where parts are missing."""
+        return next(iter(self.commands.values()), "")
+
+    @property
+    def heading(self) -> str:
+        """What the lines to copy are for."""
+        return "To learn from it, once that is mended" if self.stops else "To learn from it"
 
     def part(self, column: str) -> str:
         """The part that a column would play: `state`, with a question mark where that is not sure; empty: none."""
@@ -74,7 +87,7 @@ class Look:
             if part not in missing:
                 names = ", ".join(self.parts[part]) if self.parts[part] != (ROW,) else "the order of the rows"
                 said.append(f"{part} is only a guess: {names}. {QUESTIONS[part]} Correct it with {option(part)}")
-        return [*said, *_end_question(self), *_alone_question(self)]
+        return [*said, *_date_question(self), *_end_question(self), *_alone_question(self)]
 
     def summary(self) -> dict[str, object]:
         """All of it, as plain values."""
@@ -93,6 +106,7 @@ class Look:
             "notes": list(self.notes),
             "bins": self.bins if isinstance(self.bins, str) else dict(self.bins),
             "command": self.command,
+            "commands": dict(self.commands),
         }
 
     def table(self) -> list[tuple[str, ...]]:
@@ -121,9 +135,8 @@ class Look:
             *(f"unsure: {words}" for words in self.doubts()),
             *(f"suspicious: {words}" for words in self.suspicious),
         ]
-        return "\n".join(
-            [f"{self.source}: {count(self.rows, 'row')}", "", *shown, "", *facts, *wrong, "", self.command]
-        )
+        lines = [line for when, command in self.commands.items() for line in ([f"{when}:"] if when else []) + [command]]
+        return "\n".join([f"{self.source}: {count(self.rows, 'row')}", "", *shown, "", *facts, *wrong, "", *lines])
 
 
 QUESTIONS = {
@@ -151,6 +164,7 @@ def look(
     table: str | None = None,
     delimiter: str | None = None,
     columns: Sequence[str] | None = None,
+    day_first: bool | None = None,
 ) -> Look:
     """Look at a log: what its columns hold, which part each would play and why, and what is suspicious.
 
@@ -158,6 +172,11 @@ def look(
     learned, and nothing is refused but what cannot be opened: what `read_log` would refuse is among `suspicious`.
     """
     opened = open_source(source, table, delimiter, columns)
+    every = opened.table.columns
+    written = dates_in(opened, every) if day_first is None else {}
+    unclear = {column: found.shown for column, found in written.items() if not found.clear}
+    if day_first is not None:
+        opened = with_dates(opened, every, day_first, every)
     given: dict[str, Columns] = {
         "state": state,
         "action": action,
@@ -178,8 +197,10 @@ def look(
         roles = _roles(opened, rows, held, given)
         moment = _moment(opened)
         clock, runs = _clock(opened, roles, moment), _episodes(opened, roles, moment)
+        clock = None if roles.parts.get("time", (ROW,))[0] in unclear else clock
         wrong = [*_odd(opened, roles, held), *_same_as_reward(opened, roles, held)]
         copies = copies_of(opened.table, rows)
+        shown = _as_written(opened, held, unclear)
     if headless := no_names(opened.table.columns):
         wrong.append(headless.removeprefix("; "))
     if copies:
@@ -188,14 +209,14 @@ def look(
     named.update({part: _one_or_all(part, names) for part, names in roles.parts.items()})
     named.update({part: False for part, wanted in given.items() if wanted is False})
     named.update(dict.fromkeys(last, LAST))
-    more = {"table": table, "delimiter": delimiter, "columns": columns}
+    more = {"table": table, "delimiter": delimiter, "columns": columns, "day_first": day_first}
     more = {word: value for word, value in more.items() if value is not None}
     proposed = bins if bins is not None else _bins(opened, rows, held, roles)
-    refused, notes = _refused(source, named, proposed, more)
-    return Look(
+    refused, notes = _refused(source, named, proposed, more | ({"day_first": True} if unclear else {}))
+    seen = Look(
         opened.name,
         rows,
-        tuple(held),
+        shown,
         roles.parts,
         roles.why,
         tuple(roles.unsure),
@@ -203,11 +224,27 @@ def look(
         clock,
         copies,
         (*refused, *wrong),
-        notes,
+        () if unclear else notes,
         proposed,
-        _command(source, named, proposed, more),
         last[0] if last else "",
+        unclear,
+        bool(refused),
     )
+    if any(not roles.parts.get(part) for part in ("state", "action", "reward")):
+        return seen
+    ways = itertools.product(*(answers for answers in _answers(seen) if answers))
+    lines = {" and ".join(when for when, _ in way): [said for _, said in way] for way in ways}
+    lines = {f"If {when}" if when else "": said for when, said in lines.items()}
+    return replace(seen, commands={w: _command(source, named, proposed, more, said) for w, said in lines.items()})
+
+
+def _as_written(opened: Source, held: Sequence[Column], unclear: Mapping[str, str]) -> tuple[Column, ...]:
+    """What columns hold, dates that may be read in two ways as they are written."""
+    if not unclear or opened.as_text is None:
+        return tuple(held)
+    texts = opened.as_text(frozenset(unclear)).table
+    written = {column.name: column for column in columns_of(texts.select(list(unclear)))[1]}
+    return tuple(written.get(column.name, column) for column in held)
 
 
 # ---- parts
@@ -343,7 +380,36 @@ def _refused(
     return [], log.remarks
 
 
-# ---- words
+# ---- questions, and what can be answered
+
+Said = Mapping[str, str | float]  # {argument: what it is}
+Answer = tuple[str, Said]  # when it is right, and what to say then
+
+
+def _answers(seen: Look) -> list[list[Answer]]:
+    """The answers to each open question."""
+    dates: list[Answer] = [
+        ("dates begin with the day", {"day_first": True}),
+        ("dates begin with the month", {"day_first": False}),
+    ]
+    ends: list[Answer] = [
+        ("the episodes ended with their last rows", {"terminal": LAST}),
+        ("only the recording stopped there", {"truncated": LAST}),
+    ]
+    alone: list[Answer] = [
+        ("rows follow each other", {}),
+        ("every row is a case of its own", {"discount": 0}),
+    ]
+    asked = ((dates, _date_question(seen)), (ends, _end_question(seen)), (alone, _alone_question(seen)))
+    return [answers for answers, question in asked if question]
+
+
+def _date_question(seen: Look) -> list[str]:
+    """Whether dates begin with the day or the month, where none shows it."""
+    return [
+        f"{column} may be day/month or month/day, such as {date}: no day is above 12. Say --day-first or --month-first"
+        for column, date in seen.unclear.items()
+    ]
 
 
 def _alone_question(seen: Look) -> list[str]:
@@ -418,15 +484,19 @@ def _one_or_all(part: str, names: tuple[str, ...]) -> list[str] | str:
 
 
 def _command(
-    source: object, named: Mapping[str, Columns], bins: BinsAsked, more: Mapping[str, str | Sequence[str]]
+    source: object, named: Mapping[str, Columns], bins: BinsAsked, more: Mapping[str, Any], answers: Sequence[Said]
 ) -> str:
     """The line to copy: of the command line for a file, of Python for anything else."""
-    wanted = {part: named.get(part) or part.upper() for part in ("state", "action", "reward")} | dict(named)
+    said = {word: value for answer in answers for word, value in answer.items()}
+    learning = {word: said.pop(word) for word in ("discount",) if word in said}
+    wanted = dict(named) | {part: value for part, value in said.items() if part in COMMON}
+    more = dict(more) | {word: value for word, value in said.items() if word not in COMMON}
     names = [name for names in wanted.values() if isinstance(names, list) for name in names]
     if not isinstance(source, str | os.PathLike) or any("," in name for name in names):
         words = {**wanted, **({"bins": bins} if bins else {}), **more}
         first = repr(str(source)) if isinstance(source, str | os.PathLike) else "log"
-        return f"dualq.learn(dualq.read_log({first}, {', '.join(f'{k}={v!r}' for k, v in words.items())}))"
+        how = "".join(f", {word}={value!r}" for word, value in learning.items())
+        return f"dualq.learn(dualq.read_log({first}, {', '.join(f'{k}={v!r}' for k, v in words.items())}){how})"
     line = ["dualq", "learn", str(source) if isinstance(source, str) else str(Path(source))]
     for part, value in wanted.items():
         if part == "costs":
@@ -436,6 +506,10 @@ def _command(
     for column, value in bins.items() if isinstance(bins, Mapping) else [("", bins)] if bins else []:
         edges = ",".join(f"{edge:g}" for edge in value) if isinstance(value, list | tuple) else value
         line += ["--bins", f"{column}={edges}" if column else edges]
+    if "day_first" in more:
+        line.append("--day-first" if more.pop("day_first") else "--month-first")
     for word, value in more.items():
         line += [f"--{word}", value if isinstance(value, str) else ",".join(value)]
+    for word, value in learning.items():
+        line += [f"--{word}", str(value)]
     return shlex.join(str(word) for word in line)

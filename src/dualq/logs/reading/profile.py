@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dualq.base import visible
 from dualq.logs.reading.column_types import flag, seconds
 from dualq.logs.reading.columns import is_fraction, odd_labels
 from dualq.logs.reading.expressions import Expression, Kind, Table, same, window
@@ -56,7 +57,7 @@ class Column:
 def _short(value: Value | None) -> str:
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.6g}"
-    word = str(value) if str(value).strip() == str(value) != "" else repr(value)
+    word = visible(value)
     return word if len(word) <= 24 else f"{word[:21]}..."
 
 

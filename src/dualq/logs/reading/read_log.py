@@ -63,6 +63,7 @@ def read_log(
     since: Moment | None = None,
     until: Moment | None = None,
     clock: str | None = None,
+    day_first: bool | None = None,
 ) -> TableLog:
     """Read a log: which columns of a table are the state, the action, the reward, and what followed.
 
@@ -84,6 +85,7 @@ def read_log(
     columns       the names of the columns, for a CSV or Excel file whose first line is a row already
     since, until  read the rows from this time on, and before that one: the part that holds, where the system changed
     clock         "shared": time is one clock for all episodes; "episode": it counts the steps of each; else dualq sees
+    day_first     True: dates such as 03/04/2024 begin with the day; False: with the month; else dualq sees, or asks
     """
     opened = open_source(source, table, delimiter, columns)
     given: Mapping[str, Columns] = {
@@ -111,7 +113,7 @@ def read_log(
     if schema.time == "row" and not opened.ordered:
         raise LogError(f"{opened.name}: the rows of this table have no order of their own; give a time column")
     bins = asked_bins(opened, schema, bins)
-    opened = with_clear_dates(with_whole_labels(opened, _labels(schema, bins)), schema)
+    opened = with_clear_dates(with_whole_labels(opened, _labels(schema, bins)), schema, day_first)
     check_types(opened.name, opened.table, schema, bins, skip_bad)
     time_as = _time_as(opened, schema)
     _check_last(opened.name, schema, last)

@@ -39,7 +39,9 @@ def text_time(name: str, table: Table, column: str | None) -> str | None:
     low, high = found["low"], found["high"]
     right = 'write numbers, or dates as 2024-02-29; or use --time row (time="row") if the rows are in the order of time'
     if found["backward"]:
-        raise LogError(f"{name}: the time column {column!r} is text such as {low!r}, which cannot be sorted; {right}")
+        said = "if these are dates, say --day-first (day_first=True) or --month-first (day_first=False); or"
+        wrong = f"the time column {column!r} is text such as {low!r}, which cannot be sorted"
+        raise LogError(f"{name}: {wrong}; {said} {right}")
     if found["shortest"] != found["longest"]:
         order = f"sorted as text it would run from {low!r} to {high!r}"
         raise LogError(f"{name}: the time column {column!r} is text of several lengths; {order}; {right}")
