@@ -11,6 +11,7 @@ import pytest
 
 import dualq
 from dualq.base.errors import ModelError
+from dualq.base.transitions import Recorded
 from dualq.offline.learning import learn
 from dualq.proof import ledger as module
 from dualq.proof.ledger import Ledger
@@ -28,14 +29,12 @@ def statements(account):
 
 
 def recorded(rows=4000, seed=0):
-    simulator = dualq.problems.garnet(4, 2, 2, discount=0.9, seed=1)
-    log = simulator.record(rows, seed)
-    late, lost = (log.next_state == 0).astype(float), (log.action == 1).astype(float)
-    columns = (log.state, log.action, log.reward, log.next_state)
-    ranges = {"late": (0.0, 1.0), "lost": (0.0, 1.0)}
-    return dualq.ArrayLog(
-        *columns, 4, 2, reward_range=(0.0, 1.0), costs={"late": late, "lost": lost}, cost_ranges=ranges
-    )
+    rng = np.random.default_rng(seed)
+    s, a = rng.integers(0, 4, rows + 1), rng.integers(0, 2, rows)
+    late, lost = (s[1:] == 0) * 1.0, (a == 1) * 1.0
+    costs, ranges = {"late": late, "lost": lost}, {"late": (0.0, 1.0), "lost": (0.0, 1.0)}
+    r = rng.random(rows)
+    return dualq.ArrayLog(s[:-1], a, r, s[1:], 4, 2, reward_range=(0.0, 1.0), costs=costs, cost_ranges=ranges)
 
 
 def test_the_example_of_the_docstring():
@@ -118,7 +117,14 @@ def test_a_trade_off_has_a_ledger_of_its_own():
 
 
 def test_a_run_that_stops_spends_a_share_on_every_look():
-    run = dualq.train(dualq.QLearning(), dualq.problems.two_state(), 5000, stop=dualq.Regret(1e-3, confidence=0.9))
-    looks = run.certificate.ledger.accounts
-    assert [look.delta for look in looks] == pytest.approx([0.1 / 2, 0.1 / 6, 0.1 / 12])
-    assert run.certificate.ledger.spent <= 0.1
+    rng = np.random.default_rng(0)
+    mdp = dualq.MDP(rng.dirichlet(np.ones(4), size=(4, 2)), rng.random((4, 2)), 0.5)
+    watch = dualq.Regret(1e-3, confidence=0.9).watch(mdp, np.full(4, 0.25))
+    for size in (1024, 1024, 2048):  # looks are due after 1,024 rows, twice as many, four times as many
+        s, a = rng.integers(0, 4, size + 1), rng.integers(0, 2, size)
+        watch.see(Recorded(s[:-1], a, rng.random(size), s[1:]).rows)
+        assert not watch.met(dualq.TablePolicy(np.full((4, 2), 0.5)))
+    ledger = watch.certificate.ledger
+    assert [look.delta for look in ledger.accounts] == pytest.approx([0.1 / 2, 0.1 / 6, 0.1 / 12])
+    assert ledger.spent == pytest.approx(0.1 * (1 - 1 / 4))
+    assert watch.certificate.confidence == 0.9

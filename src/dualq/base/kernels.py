@@ -48,7 +48,8 @@ def kernel(function: Callable) -> Any:
     before, _config.CACHE_DIR = _config.CACHE_DIR, _CACHE_DIR
     try:
         compiled: Any = numba.njit(cache=True, error_model="numpy", nogil=True)(function)
-        compiled._cache._cache_file._data_name_pattern = _NamesOfTheirOwn(function.__qualname__)
+        if not _config.DISABLE_JIT:  # else it is the plain function, which is slow and can be stepped through
+            compiled._cache._cache_file._data_name_pattern = _NamesOfTheirOwn(function.__qualname__)
         return compiled
     finally:
         _config.CACHE_DIR = before
