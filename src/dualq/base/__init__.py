@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from dualq.base.kernels import uniform as uniform
     from dualq.base.kernels import unsigned as unsigned
     from dualq.base.labels import Label as Label
+    from dualq.base.labels import LabelLike as LabelLike
     from dualq.base.labels import Labels as Labels
+    from dualq.base.labels import LabelsLike as LabelsLike
     from dualq.base.labels import as_labels as as_labels
     from dualq.base.transitions import WALK_STREAM as WALK_STREAM
     from dualq.base.transitions import Arrays as Arrays

@@ -19,13 +19,14 @@ import os
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
 from numba.core import config
 
 Array = np.ndarray
+Compiled = TypeVar("Compiled", bound=Callable[..., object])
 
 _PACKAGE = Path(__file__).parents[1]
 _config: Any = config  # its attributes are made at run time
@@ -42,7 +43,7 @@ def _cache_dir() -> str:
 _CACHE_DIR = _cache_dir()
 
 
-def kernel(function: Callable) -> Any:
+def kernel(function: Compiled) -> Compiled:
     """Compile on first call and keep the machine code on disk; division follows IEEE rules, as in NumPy."""
     # The folder is read when the function is decorated, and other users of Numba must not see ours.
     before, _config.CACHE_DIR = _config.CACHE_DIR, _CACHE_DIR

@@ -7,16 +7,18 @@ columns make up a state, one value per column. Labels keep their types: 3 stays 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import SupportsIndex, SupportsInt, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dualq.base.errors import LabelError, ModelError
 from dualq.base.wording import few, nearest
 
-Label = Any  # int, float, str, bool, or a tuple of them with one entry per column
+Label: TypeAlias = Hashable  # int, float, str, bool, a date, or a tuple of them with one entry per column
+LabelLike: TypeAlias = "Label | Mapping[str, Label]"  # bare, as a tuple, or as a mapping from column to value
 
 
 class Labels:
@@ -48,15 +50,17 @@ class Labels:
     def _places(self) -> dict[Label, int]:
         return {label: place for place, label in enumerate(self.values)}
 
-    def index(self, label: Label | Mapping[str, Any]) -> int:
+    def index(self, label: LabelLike) -> int:
         """Place of a label, given bare, as a tuple, or as a mapping from column to value."""
         key = self.key(label)
         places = self.values if isinstance(self.values, range) else self._places
         if key not in places:
             raise LabelError(f"no {' and '.join(self.names)} {key!r}{self._hint(key)}", value=key)
-        return self.values.index(key) if isinstance(self.values, range) else self._places[key]
+        if isinstance(self.values, range) and isinstance(key, SupportsInt):
+            return self.values.index(int(key))
+        return self._places[key]
 
-    def key(self, label: Label | Mapping[str, Any]) -> Label:
+    def key(self, label: LabelLike) -> Label:
         """A label given bare, as a tuple, or as a mapping, as it stands among these."""
         if isinstance(label, Mapping):
             if set(label) != set(self.names):
@@ -82,24 +86,24 @@ class Labels:
             return f"; known are{f' for{whose}' if whose else ''} {few(known, 5)}"
         return f"; known are {few(self.values[:6], 5)}"
 
-    def columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> dict[str, list[Label]]:
         """The labels as a table: one list per column."""
         if len(self.names) == 1:
             return {self.names[0]: list(self.values)}
         return dict(zip(self.names, map(list, zip(*self.values, strict=True)), strict=True))
 
-    def named(self, place: Any) -> dict[str, Any]:
+    def named(self, place: SupportsIndex) -> dict[str, Label]:
         """The label at a place as {column: value}."""
-        label: Any = self.values[int(place)]
-        return dict(zip(self.names, label if len(self.names) > 1 else (label,), strict=True))
+        label = self.values[place]
+        return dict(zip(self.names, label if isinstance(label, tuple) else (label,), strict=True))
 
-    def picked(self, places: Any) -> dict[str, list[Any]]:
+    def picked(self, places: ArrayLike) -> dict[str, list[Label]]:
         """The labels at these places as a table: one list per column."""
         picked = {}
         for name, values in self.columns().items():
             column = np.empty(len(values), object)
             column[:] = values
-            picked[name] = column[places].tolist()
+            picked[name] = column[np.asarray(places)].tolist()
         return picked
 
     def describe(self, place: int) -> str:
@@ -114,7 +118,7 @@ class Labels:
     def __getitem__(self, place: int) -> Label:
         return self.values[place]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Label]:
         return iter(self.values)
 
     def __contains__(self, label: object) -> bool:
@@ -131,10 +135,12 @@ class Labels:
         return f"Labels({len(self)} of {' × '.join(self.names)}: {few}{', ...' if len(self) > 4 else ''})"
 
 
+LabelsLike: TypeAlias = "Labels | Iterable[Label] | None"  # None for 0, 1, 2, ...
+
 _BIN = re.compile(r"(<|>=) \S+|\[\S+, \S+\)")  # the label of an interval of numbers
 
 
-def as_labels(labels: Labels | Iterable[Label] | None, count: int, name: str) -> Labels:
+def as_labels(labels: LabelsLike, count: int, name: str) -> Labels:
     """Labels as the caller gave them, or 0, 1, 2, ... where none were given; their number must be `count`."""
     if labels is None:
         return Labels(count, name)
@@ -153,7 +159,7 @@ def _plain(label: Label) -> Label:
     return label
 
 
-def _meant(value: Any, known: Iterable[Any]) -> Any:
+def _meant(value: Label, known: Iterable[Label]) -> Label:
     """The label that was probably meant: of another type (3, not "3"), or text that is nearly the same."""
     same = [label for label in known if str(label) == str(value)]
     if same or not isinstance(value, str):

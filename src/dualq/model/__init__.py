@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from dualq.model.limits import ActionCap as ActionCap
     from dualq.model.limits import AnyLimit as AnyLimit
     from dualq.model.limits import Limit as Limit
+    from dualq.model.limits import LimitsLike as LimitsLike
     from dualq.model.limits import Near as Near
-    from dualq.model.limits import Sparse as Sparse
     from dualq.model.limits import Words as Words
     from dualq.model.limits import as_limits as as_limits
     from dualq.model.limits import near as near
     from dualq.model.limits import parse as parse
     from dualq.model.mdp import MDP as MDP
+    from dualq.model.mdp import Sparse as Sparse
     from dualq.model.mdp import checked_discount as checked_discount
     from dualq.model.models import read_model as read_model
     from dualq.model.models import write_policy as write_policy

@@ -25,17 +25,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple, SupportsFloat, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
-from dualq.base import ModelError, nearest
-from dualq.model.mdp import MDP
+from dualq.base import LabelLike, ModelError, nearest
+from dualq.model.mdp import MDP, Sparse
 from dualq.model.policy import TablePolicy
 
 Array = np.ndarray
-Sparse = Any  # a SciPy matrix
 
 ROUNDING = 1e-9  # of the largest cost: costs that are less apart are equal
 SIGNS = {"<=": 1.0, ">=": -1.0}
@@ -248,22 +248,24 @@ class Near:
 
 
 AnyLimit: TypeAlias = Limit | ActionCap | Near
+LimitLike: TypeAlias = "AnyLimit | Words | str | float"  # made; or in words; or, by name, at most so much
+LimitsLike: TypeAlias = "AnyLimit | str | Iterable[LimitLike] | Mapping[str, LimitLike] | None"
 
 
 # ---- ways to make one
 
 
-def average(mdp: MDP, cost: Any, sense: str, bound: float, name: str = "cost") -> Limit:
+def average(mdp: MDP, cost: ArrayLike, sense: str, bound: float, name: str = "cost") -> Limit:
     """The average cost per step; `cost` is (S, A), one number per pair, or (S, A, S), one per transition."""
     return Limit(name, _expected(mdp, cost, name), sense, bound, np.ndim(cost) == 3)
 
 
-def total(mdp: MDP, cost: Any, sense: str, bound: float, name: str = "total cost") -> Limit:
+def total(mdp: MDP, cost: ArrayLike, sense: str, bound: float, name: str = "total cost") -> Limit:
     """The expected discounted total of a cost, from the start."""
     return Limit(name, _expected(mdp, cost, name) / (1.0 - mdp.discount), sense, bound, np.ndim(cost) == 3)
 
 
-def time_in(mdp: MDP, states: Iterable[Any], sense: str, share: float, name: str | None = None) -> Limit:
+def time_in(mdp: MDP, states: Iterable[LabelLike], sense: str, share: float, name: str | None = None) -> Limit:
     """The share of time in a set of states, given by their labels."""
     labels = list(states)
     cost = np.zeros(mdp.rewards.shape)
@@ -271,12 +273,12 @@ def time_in(mdp: MDP, states: Iterable[Any], sense: str, share: float, name: str
     return Limit(name or f"time in {_few(labels)}", cost, sense, _share("a share of time", share))
 
 
-def forbid(mdp: MDP, states: Iterable[Any], name: str | None = None) -> Limit:
+def forbid(mdp: MDP, states: Iterable[LabelLike], name: str | None = None) -> Limit:
     """A set of states is never entered."""
     return time_in(mdp, states, "<=", 0.0, name)
 
 
-def share_of(mdp: MDP, actions: Iterable[Any], sense: str, share: float, name: str | None = None) -> Limit:
+def share_of(mdp: MDP, actions: Iterable[LabelLike], sense: str, share: float, name: str | None = None) -> Limit:
     """The share of steps at which one of these actions, given by their labels, is taken."""
     labels = list(actions)
     cost = np.zeros(mdp.rewards.shape)
@@ -284,7 +286,13 @@ def share_of(mdp: MDP, actions: Iterable[Any], sense: str, share: float, name: s
     return Limit(name or f"share of {_few(labels)}", cost, sense, _share("a share of actions", share))
 
 
-def cap(mdp: MDP, actions: Iterable[Any], bound: float, states: Any = None, name: str | None = None) -> ActionCap:
+def cap(
+    mdp: MDP,
+    actions: Iterable[LabelLike],
+    bound: float,
+    states: Iterable[LabelLike] | None = None,
+    name: str | None = None,
+) -> ActionCap:
     """In each of the states (all, if not given) the actions together have a probability of at most `bound`."""
     labels = list(actions)
     where = slice(None) if states is None else [mdp.states.index(label) for label in states]
@@ -296,7 +304,7 @@ def cap(mdp: MDP, actions: Iterable[Any], bound: float, states: Any = None, name
     return ActionCap(name or f"chance of {_few(labels)}", pairs, bound)
 
 
-def near(reference: TablePolicy | Any, distance: float, name: str = "distance") -> Near:
+def near(reference: TablePolicy | ArrayLike, distance: float, name: str = "distance") -> Near:
     """A trust region: the total variation (0 to 1) from the occupancy of a policy, or from an occupancy (S, A).
 
     The occupancy of a policy is the one from the same start. An occupancy given as an array is scaled to sum to one.
@@ -339,18 +347,14 @@ def parse(text: str) -> Words:
     return Words(name, sense, bound / 100.0 if match["percent"] else bound)
 
 
-def as_limits(limits: Any, costs: Mapping[str, Array] | None = None) -> dict[str, AnyLimit]:
+def as_limits(limits: LimitsLike, costs: Mapping[str, Array] | None = None) -> dict[str, AnyLimit]:
     """Limits as a user gives them, by name.
 
     One limit or several: made by the functions above; in words, "stockout<=0.02"; or a mapping {"stockout": 0.02} (at
     most so much) or {"stockout": ">=0.02"}. Words need the costs (S, A) that they name.
     """
-    if isinstance(limits, Mapping):
-        limits = [_of_pair(name, value) for name, value in limits.items()]
-    elif isinstance(limits, str | Limit | ActionCap | Near):
-        limits = [limits]
     found: dict[str, AnyLimit] = {}
-    for limit in limits or ():
+    for limit in _listed(limits):
         if isinstance(limit, str):
             limit = parse(limit)
         if isinstance(limit, Words):
@@ -365,8 +369,17 @@ def as_limits(limits: Any, costs: Mapping[str, Array] | None = None) -> dict[str
     return found
 
 
-def _of_pair(name: Any, value: Any) -> AnyLimit | Words:
-    if isinstance(value, Limit | ActionCap | Near):
+def _listed(limits: LimitsLike) -> Iterable[LimitLike]:
+    """One limit or several, as a list."""
+    if isinstance(limits, Mapping):
+        return [_of_pair(str(name), value) for name, value in limits.items()]
+    if isinstance(limits, str | Limit | ActionCap | Near):
+        return [limits]
+    return limits or ()
+
+
+def _of_pair(name: str, value: LimitLike) -> AnyLimit | Words:
+    if isinstance(value, Limit | ActionCap | Near | Words):
         return value
     if isinstance(value, str):
         return parse(f"{name} {value}")
@@ -384,7 +397,7 @@ def _named(costs: Mapping[str, Array], name: str) -> Array:
 # ---- small things
 
 
-def _expected(mdp: MDP, cost: Any, name: str) -> Array:
+def _expected(mdp: MDP, cost: ArrayLike, name: str) -> Array:
     """Costs per pair, from costs per pair or per transition."""
     cost = np.asarray(cost, dtype=float)
     shape = mdp.rewards.shape
@@ -407,13 +420,13 @@ def _nothing(rows: int) -> sp.csr_array:
     return sp.csr_array((rows, 0))
 
 
-def _few(labels: Sequence[Any]) -> str:
+def _few(labels: Sequence[LabelLike]) -> str:
     if not labels:
         raise ModelError("a limit on a set of states or actions needs at least one label")
     return ", ".join(map(str, labels[:3])) + (", ..." if len(labels) > 3 else "")
 
 
-def _finite(what: str, number: Any) -> float:
+def _finite(what: str, number: SupportsFloat | str) -> float:
     try:
         value = float(number)
     except (TypeError, ValueError):
@@ -423,7 +436,7 @@ def _finite(what: str, number: Any) -> float:
     return value
 
 
-def _share(what: str, number: Any) -> float:
+def _share(what: str, number: SupportsFloat | str) -> float:
     value = _finite(what, number)
     if not 0.0 <= value <= 1.0:
         raise ModelError(f"{what} is {value:g}; it must be from 0 to 1", argument="limits", value=value)

@@ -24,14 +24,16 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, SupportsFloat, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
-from dualq.base import ErrorParts, Labels, ModelError, as_labels, kernel, unsigned
+from dualq.base import ErrorParts, Labels, LabelsLike, ModelError, as_labels, kernel, unsigned
 
 Array = np.ndarray
+Sparse: TypeAlias = Any  # a SciPy matrix; SciPy has no types
 
 LARGEST_VALUE = 1e200  # squares of values must not overflow
 ROW_SUM_TOLERANCE = 1e-6  # single precision: rows this close to one are scaled to sum to one; others are refused
@@ -62,14 +64,14 @@ class MDP:
 
     def __init__(
         self,
-        P: Any,
-        rewards: Any,
+        P: ArrayLike | Sparse,
+        rewards: ArrayLike | Sparse,
         discount: float,
         reward_bound: float | tuple[float, float] | None = None,
         *,
-        states: Any = None,
-        actions: Any = None,
-        available: Any = None,
+        states: LabelsLike = None,
+        actions: LabelsLike = None,
+        available: ArrayLike | None = None,
     ):
         discount = checked_discount(discount)
         rows, num_actions = _sparse_rows(P)
@@ -77,22 +79,12 @@ class MDP:
         states = as_labels(states, num_states, "state")
         actions = as_labels(actions, num_actions, "action")
 
-        if available is not None:
-            available = np.asarray(available)
-            if available.dtype != bool and not np.isin(available, (0, 1)).all():
-                raise ModelError("available has entries that are not True or False")
-            available = available.astype(bool)
-            if available.shape != (num_states, num_actions):
-                raise ModelError(f"available has shape {available.shape}; it must be {(num_states, num_actions)}")
-            lacking = ~available.any(axis=1)
-            if lacking.any():
-                s = int(lacking.argmax())
-                words = f"no action is available in {states.describe(s)}; give it at least one"
-                raise ModelError(words, argument="available", state=states[s])
-            rows = _kept(rows, available.ravel())
+        exists = None if available is None else _checked_available(available, states, num_actions)
+        if exists is not None:
+            rows = _kept(rows, exists.ravel())
 
         pairs = _Pairs(states, actions)
-        indptr, indices, probabilities = _checked_rows(rows, available, pairs)
+        indptr, indices, probabilities = _checked_rows(rows, exists, pairs)
         shape = num_states, num_actions
         expected, drawn_range = _expected_rewards(rewards, indptr, indices, probabilities, shape, pairs)
 
@@ -112,7 +104,7 @@ class MDP:
             actions=actions,
         )
 
-    def _set(self, **fields: Any) -> None:
+    def _set(self, **fields: Array | Labels | float | tuple[float, float]) -> None:
         for name, value in fields.items():
             if isinstance(value, np.ndarray):
                 value.flags.writeable = False
@@ -193,7 +185,7 @@ class MDP:
         """The paper's eta: reward_bound / |S| in each state, 1 / |S| if the bound is zero (eta must be positive)."""
         return np.full(self.num_states, (self.reward_bound or 1.0) / self.num_states)
 
-    def checked_weights(self, weights: Any) -> Array:
+    def checked_weights(self, weights: ArrayLike | None) -> Array:
         """Eta as an array: the default where it is None, one number for all states, or one per state; positive."""
         if weights is None:
             return self.default_weights()
@@ -202,7 +194,7 @@ class MDP:
             raise self._weight_error(int((eta == 0.0).argmax()), 0.0)
         return eta
 
-    def checked_start(self, weights: Any) -> Array:
+    def checked_start(self, weights: ArrayLike) -> Array:
         """Where something starts, as an array: one number for all states, or one per state; some may be zero."""
         start = _numbers("weights", weights)
         if start.shape not in ((), (self.num_states,)):
@@ -229,7 +221,7 @@ class MDP:
 # ---- checks at the border
 
 
-def checked_discount(discount: Any) -> float:
+def checked_discount(discount: SupportsFloat | str) -> float:
     """A discount as a number; a ModelError where it is none."""
     discount = _number("discount", discount)
     if not 0.0 <= discount < 1.0:
@@ -240,14 +232,14 @@ def checked_discount(discount: Any) -> float:
     return discount
 
 
-def _number(name: str, value: Any) -> float:
+def _number(name: str, value: SupportsFloat | str) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
         raise ModelError(f"{name} is {value!r}; it must be a number", argument=name, value=value) from None
 
 
-def _numbers(name: str, values: Any) -> Array:
+def _numbers(name: str, values: ArrayLike) -> Array:
     try:
         if np.iscomplexobj(values):
             raise TypeError("these are complex")
@@ -256,13 +248,14 @@ def _numbers(name: str, values: Any) -> Array:
         raise ModelError(f"{name} must be an array of real numbers ({error})", argument=name) from None
 
 
-def _sparse_rows(P: Any) -> tuple[Any, int]:
+def _sparse_rows(P: ArrayLike | Sparse) -> tuple[Sparse, int]:
     """P as CSR (S*A, S), and A."""
     if sp.issparse(P):
-        num_rows, num_states = P.shape
+        rows: Sparse = P
+        num_rows, num_states = rows.shape
         if num_states == 0 or num_rows == 0 or num_rows % num_states:
-            raise ModelError(f"sparse P has shape {P.shape}; it must be (S*A, S), row s*A + a for state s, action a")
-        return sp.csr_array(P), num_rows // num_states
+            raise ModelError(f"sparse P has shape {rows.shape}; it must be (S*A, S), row s*A + a for state s, action a")
+        return sp.csr_array(rows), num_rows // num_states
     P = _numbers("P", P)
     if P.ndim != 3 or P.shape[0] != P.shape[2] or 0 in P.shape:
         raise ModelError(f"P has shape {P.shape}; it must be (S, A, S): P[s, a, s'] (or sparse, (S*A, S))")
@@ -270,7 +263,23 @@ def _sparse_rows(P: Any) -> tuple[Any, int]:
     return sp.csr_array(P.reshape(num_states * num_actions, num_states)), num_actions
 
 
-def _kept(rows: Any, wanted: Array) -> sp.csr_array:
+def _checked_available(available: ArrayLike, states: Labels, num_actions: int) -> Array:
+    """(S, A) which pairs exist; every state has an action."""
+    exists = np.asarray(available)
+    if exists.dtype != bool and not np.isin(exists, (0, 1)).all():
+        raise ModelError("available has entries that are not True or False")
+    exists = exists.astype(bool)
+    if exists.shape != (len(states), num_actions):
+        raise ModelError(f"available has shape {exists.shape}; it must be {(len(states), num_actions)}")
+    lacking = ~exists.any(axis=1)
+    if lacking.any():
+        s = int(lacking.argmax())
+        words = f"no action is available in {states.describe(s)}; give it at least one"
+        raise ModelError(words, argument="available", state=states[s])
+    return exists
+
+
+def _kept(rows: Sparse, wanted: Array) -> sp.csr_array:
     """The same rows, those that are not wanted emptied."""
     lengths = np.diff(rows.indptr)
     entries = np.repeat(wanted, lengths)
@@ -294,7 +303,7 @@ class _Pairs:
         return {"state": self.states[s], "action": self.actions[a]}
 
 
-def _checked_rows(rows: Any, available: Array | None, pairs: _Pairs) -> tuple[Array, Array, Array]:
+def _checked_rows(rows: Sparse, available: Array | None, pairs: _Pairs) -> tuple[Array, Array, Array]:
     """The three CSR arrays, every available pair's row a distribution; in the caller's memory where the types fit."""
     num_rows, num_states = rows.shape
     # One integer type for both index arrays, as SciPy wants it: four bytes unless there are over 2**31 nonzeros.
@@ -357,19 +366,25 @@ def _never_left(indptr, indices, probabilities, num_actions):
     return never_left
 
 
-def _expected_rewards(rewards, indptr, indices, probabilities, shape, pairs):
+def _expected_rewards(
+    given: ArrayLike | Sparse,
+    indptr: Array,
+    indices: Array,
+    probabilities: Array,
+    shape: tuple[int, int],
+    pairs: _Pairs,
+) -> tuple[Array, tuple[float, float]]:
     """Expected rewards (S, A), and the range of the rewards that transitions of positive probability pay."""
     num_states, num_actions = shape
-    sparse = sp.issparse(rewards)
-    if not sparse:
-        rewards = _numbers("rewards", rewards)
+    sparse = sp.issparse(given)
+    rewards: Sparse = given if sparse else _numbers("rewards", given)
     if not sparse and rewards.shape == shape:
         expected = np.zeros(shape)
         row, low, high = _copy_rewards(unsigned(indptr), np.ascontiguousarray(rewards).ravel(), expected.ravel())
         if row >= 0:
             value = float(rewards.flat[row])
             words = f"reward of {pairs.named(row)} is {value:g}; rewards must be finite numbers"
-            raise ModelError(words, value=value, **pairs.parts(row))
+            raise ModelError(words, **pairs.parts(row) | ErrorParts(value=value))
         return expected, (low, high)
     elif rewards.shape == ((num_states * num_actions, num_states) if sparse else (*shape, num_states)):
         row_of = np.repeat(np.arange(num_states * num_actions), np.diff(indptr))
@@ -381,7 +396,7 @@ def _expected_rewards(rewards, indptr, indices, probabilities, shape, pairs):
             j = int(bad.argmax())
             row, value = int(row_of[j]), float(per_transition[j])
             words = f"reward of {pairs.named(row)} to state {indices[j]} is {value:g}; rewards must be finite numbers"
-            raise ModelError(words, value=value, **pairs.parts(row))
+            raise ModelError(words, **pairs.parts(row) | ErrorParts(value=value))
         paid = per_transition[possible]
         expected = np.bincount(row_of[possible], probabilities[possible] * paid, num_states * num_actions).reshape(
             shape
@@ -408,14 +423,15 @@ def _copy_rewards(indptr, rewards, out):
     return -1, low, high
 
 
-def _checked_range(reward_bound: Any, drawn: tuple[float, float]) -> tuple[float, float]:
+def _checked_range(reward_bound: float | tuple[float, float] | None, drawn: tuple[float, float]) -> tuple[float, float]:
     if reward_bound is None:
         return drawn
+    ends = np.atleast_1d(np.asarray(reward_bound, dtype=object))
     if np.ndim(reward_bound) == 0:
-        bound = _number("reward_bound", reward_bound)
+        bound = _number("reward_bound", ends[0])
         low, high = (0.0 if drawn[0] >= 0.0 else -bound), bound
-    elif np.shape(reward_bound) == (2,):
-        low, high = (_number("reward_bound", end) for end in reward_bound)
+    elif ends.shape == (2,):
+        low, high = (_number("reward_bound", end) for end in ends)
     else:
         raise ModelError(f"reward_bound is {reward_bound!r}; it must be a number or a pair (low, high)")
     if not (np.isfinite(low) and np.isfinite(high) and low <= drawn[0] and drawn[1] <= high):

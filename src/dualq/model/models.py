@@ -17,15 +17,17 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from dualq.base import (
     CheckpointError,
     ErrorParts,
     Labels,
+    LabelsLike,
     ModelError,
     about,
     as_json_array,
@@ -36,10 +38,15 @@ from dualq.base import (
     save_arrays,
     write_whole,
 )
-from dualq.model.mdp import MDP, ROW_SUM_TOLERANCE
+from dualq.model.mdp import MDP, ROW_SUM_TOLERANCE, Sparse
 from dualq.model.policy import TablePolicy
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow import csv as pa_csv
+
 Array = np.ndarray
+How = TypeVar("How")
 
 COLUMNS = ("state", "action", "next_state", "probability", "reward")
 
@@ -74,7 +81,7 @@ def write_policy(path: str | os.PathLike[str], policy: TablePolicy) -> None:
     write_whole(path, _csv_bytes(columns, columns.values()))
 
 
-def _format(path: Path, formats: dict[str, Any]) -> Any:
+def _format(path: Path, formats: dict[str, How]) -> How:
     if path.suffix.lower() not in formats:
         raise ModelError(f"{path}: a model is an .npz or a .csv file, and this name ends in {path.suffix or 'neither'}")
     return formats[path.suffix.lower()]
@@ -86,10 +93,19 @@ def _need_discount(path: Path, why: str) -> ModelError:
     )
 
 
-def _mdp(path: Path, *arguments: Any, **keywords: Any) -> MDP:
+def _mdp(
+    path: Path,
+    P: ArrayLike | Sparse,
+    rewards: Array,
+    discount: float,
+    reward_range: tuple[float, float] | None,
+    states: LabelsLike,
+    actions: LabelsLike,
+    available: Array | None,
+) -> MDP:
     """The MDP, with the file's name before whatever is wrong with it."""
     try:
-        return MDP(*arguments, **keywords)
+        return MDP(P, rewards, discount, reward_range, states=states, actions=actions, available=available)
     except ModelError as error:
         raise ModelError(f"{path}: {error}", **error.parts) from None
 
@@ -115,11 +131,16 @@ def _read_npz(path: Path, discount: float | None) -> MDP:
         _transitions(path, arrays),
         arrays["rewards"],
         arrays["discount"].item() if discount is None else discount,
-        tuple(arrays["reward_range"].tolist()) if "reward_range" in arrays else None,
+        _ends(arrays["reward_range"]) if "reward_range" in arrays else None,
         states=_labels(path, arrays, "states"),
         actions=_labels(path, arrays, "actions"),
         available=arrays.get("available"),
     )
+
+
+def _ends(reward_range: Array) -> tuple[float, float]:
+    low, high = reward_range.tolist()
+    return low, high
 
 
 def _npz_arrays(path: Path) -> dict[str, Array]:
@@ -142,7 +163,7 @@ def _npz_arrays(path: Path) -> dict[str, Array]:
         raise ModelError(f"{path}: holds an array of Python objects, which dualq does not unpickle; {advice}") from None
 
 
-def _transitions(path: Path, arrays: dict[str, Array]) -> Any:
+def _transitions(path: Path, arrays: dict[str, Array]) -> Array | sp.csr_array:
     """The array `P`, or the matrix whose CSR parts are there."""
     if "P" in arrays:
         return arrays["P"]
@@ -191,7 +212,8 @@ def _labels(path: Path, arrays: dict[str, Array], name: str) -> Labels | None:
 
 
 def _write_npz(path: Path, mdp: MDP) -> None:
-    arrays = {name: getattr(mdp, name) for name in ("indptr", "indices", "probabilities", "rewards", "discount")}
+    arrays = {"indptr": mdp.indptr, "indices": mdp.indices, "probabilities": mdp.probabilities}
+    arrays |= {"rewards": mdp.rewards, "discount": np.array(mdp.discount)}
     arrays["reward_range"] = np.array(mdp.reward_range)
     if not mdp.available.all():
         arrays["available"] = mdp.available
@@ -247,7 +269,7 @@ def _read_csv(path: Path, discount: float | None) -> MDP:
     return _mdp(path, transitions, rewards, discount, (low, high), states=states, actions=actions, available=available)
 
 
-def _csv_table(path: Path, as_text: Iterable[str] = ()) -> Any:
+def _csv_table(path: Path, as_text: Iterable[str] = ()) -> pa.Table:
     """The five columns as a pyarrow table with no empty cell, types as pyarrow finds them (text where asked for)."""
     import pyarrow as pa
     from pyarrow import csv as pa_csv
@@ -258,12 +280,12 @@ def _csv_table(path: Path, as_text: Iterable[str] = ()) -> Any:
             raise not_utf8
     broken = []
 
-    def refuse(row: Any) -> str:
+    def refuse(row: pa_csv.InvalidRow) -> str:
         with suppress(UnicodeDecodeError):  # of a row that is not text; reading goes on to say so itself
             broken.append(row)
         return "error"
 
-    def read(use_threads: bool) -> Any:
+    def read(use_threads: bool) -> pa.Table:
         return pa_csv.read_csv(
             path,
             read_options=pa_csv.ReadOptions(use_threads=use_threads),
@@ -323,7 +345,7 @@ def _check_header(path: Path, header: Sequence[str]) -> None:
             raise ModelError(f"{path}: {times} columns are called {name!r}; there must be one", column=name)
 
 
-def _numbers(path: Path, table: Any, name: str) -> Array:
+def _numbers(path: Path, table: pa.Table, name: str) -> Array:
     """A column of finite numbers."""
     import pyarrow as pa
 
@@ -340,7 +362,7 @@ def _numbers(path: Path, table: Any, name: str) -> Array:
     return numbers
 
 
-def _first_text(column: Any) -> tuple[int, str]:
+def _first_text(column: pa.ChunkedArray) -> tuple[int, str]:
     """The first cell of a column of text that is not a number, found by halving."""
     import pyarrow as pa
     from pyarrow import compute as pc
@@ -357,7 +379,7 @@ def _first_text(column: Any) -> tuple[int, str]:
     return good, column[good].as_py()
 
 
-def _encoded(path: Path, table: Any, own: str, *others: str) -> tuple[list[Array], Labels]:
+def _encoded(path: Path, table: pa.Table, own: str, *others: str) -> tuple[list[Array], Labels]:
     """Columns of labels as places, and the labels: numbers in their order, text as it first appears in column `own`."""
     import pyarrow as pa
     from pyarrow import compute as pc
@@ -397,9 +419,11 @@ def _encoded(path: Path, table: Any, own: str, *others: str) -> tuple[list[Array
     return [_array(place) for place in places], labels
 
 
-def _array(column: Any) -> Array:
+def _array(column: pa.Array | pa.ChunkedArray) -> Array:
     """A pyarrow column of numbers, with no empty cell, in NumPy; by DLPack, since to_numpy() would import pandas."""
-    return np.from_dlpack(column.combine_chunks() if hasattr(column, "combine_chunks") else column)
+    import pyarrow as pa
+
+    return np.from_dlpack(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
 
 
 def _write_csv(path: Path, mdp: MDP) -> None:
@@ -415,7 +439,7 @@ def _write_csv(path: Path, mdp: MDP) -> None:
     write_whole(path, _csv_bytes(COLUMNS, [*picked, mdp.probabilities.tolist(), mdp.rewards[s, a].tolist()]))
 
 
-def _csv_bytes(header: Iterable[str], columns: Iterable[Iterable[Any]]) -> bytes:
+def _csv_bytes(header: Iterable[str], columns: Iterable[Iterable[object]]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)

@@ -15,14 +15,15 @@ Acting needs neither SciPy nor Numba: they are imported by what computes values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from dualq.base import Label, Labels, ModelError, as_labels
+from dualq.base import Label, LabelLike, Labels, LabelsLike, ModelError, as_labels
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from dualq.model.mdp import MDP
 
 Array = np.ndarray
+Seed: TypeAlias = "int | Sequence[int] | np.random.SeedSequence | np.random.BitGenerator | np.random.Generator | None"
 
 
 @runtime_checkable
@@ -46,11 +48,11 @@ class Policy(Protocol):
         """The labels of the actions."""
         ...
 
-    def act(self, state: Label | Mapping[str, Any], seed: Any = None, default: Any = None) -> Label:
+    def act(self, state: LabelLike, seed: Seed = None, default: Label = None) -> Label:
         """The label of an action, drawn where the policy is random; `default`, if given, in a state not known."""
         ...
 
-    def probabilities(self, state: Label | Mapping[str, Any]) -> dict[Label, float]:
+    def probabilities(self, state: LabelLike) -> dict[Label, float]:
         """{action label: probability} in a state."""
         ...
 
@@ -64,7 +66,13 @@ class TablePolicy:
     actions: Labels
     undecided: Array  # (S,) True where the data named no action and the policy is uniform for want of one
 
-    def __init__(self, matrix: Any, states: Any = None, actions: Any = None, undecided: Any = None):
+    def __init__(
+        self,
+        matrix: ArrayLike,
+        states: LabelsLike = None,
+        actions: LabelsLike = None,
+        undecided: ArrayLike | None = None,
+    ):
         matrix = np.array(matrix, dtype=float)
         if matrix.ndim != 2:
             raise ModelError(f"a policy has shape {matrix.shape}; it must be (S, A), a row of probabilities per state")
@@ -86,14 +94,16 @@ class TablePolicy:
     # ---- ways to get one
 
     @classmethod
-    def deterministic(cls, choice: Array, num_actions: int, states: Any = None, actions: Any = None) -> TablePolicy:
+    def deterministic(
+        cls, choice: Array, num_actions: int, states: LabelsLike = None, actions: LabelsLike = None
+    ) -> TablePolicy:
         """The policy that always takes action choice[s] in state s."""
         matrix = np.zeros((len(choice), num_actions))
         matrix[np.arange(len(choice)), choice] = 1.0
         return cls(matrix, states, actions)
 
     @classmethod
-    def greedy(cls, Q: Array, states: Any = None, actions: Any = None) -> TablePolicy:
+    def greedy(cls, Q: Array, states: LabelsLike = None, actions: LabelsLike = None) -> TablePolicy:
         """The action with the largest Q in each state; among those that are equal to rounding, the one listed first."""
         best = Q.max(axis=1, keepdims=True)
         equal = best - Q <= 4.0 * np.finfo(float).eps * np.abs(best)
@@ -101,7 +111,7 @@ class TablePolicy:
 
     @classmethod
     def from_occupancy(
-        cls, occupancy: Array, available: Array | None = None, states: Any = None, actions: Any = None
+        cls, occupancy: Array, available: Array | None = None, states: LabelsLike = None, actions: LabelsLike = None
     ) -> TablePolicy:
         """Each state's occupancy, normalised; uniform over the available actions, and `undecided`, where it is zero."""
         occupancy = np.asarray(occupancy, dtype=float)
@@ -120,12 +130,12 @@ class TablePolicy:
 
     # ---- what it does, in the user's labels
 
-    def probabilities(self, state: Label | Mapping[str, Any]) -> dict[Label, float]:
+    def probabilities(self, state: LabelLike) -> dict[Label, float]:
         """{action label: probability} in a state."""
         row = self.matrix[self.states.index(state)]
         return {label: float(p) for label, p in zip(self.actions, row, strict=True) if p > 0.0}
 
-    def act(self, state: Label | Mapping[str, Any], seed: Any = None, default: Any = None) -> Label:
+    def act(self, state: LabelLike, seed: Seed = None, default: Label = None) -> Label:
         """The label of an action; drawn where the policy is random; `default`, if given, in a state it does not know.
 
         A state without one of its columns is a mistake and not an unknown state: it is refused, default or not.
@@ -137,7 +147,7 @@ class TablePolicy:
             return self.actions[int(row.argmax())]
         return self.actions[int(np.random.default_rng(seed).choice(row.size, p=row / row.sum()))]
 
-    def columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> dict[str, list[Label]]:
         """The policy as a table: the columns of the state, of the action, and the probability, where it is positive."""
         s, a = np.nonzero(self.matrix)
         return {**self.states.picked(s), **self.actions.picked(a), "probability": self.matrix[s, a].tolist()}
@@ -180,7 +190,7 @@ class TablePolicy:
         rounding = 0.5 * np.finfo(float).eps * longest * (np.abs(R).max() + 2.0 * np.abs(V).max())
         return float((residual + rounding) / (1.0 - mdp.discount))
 
-    def occupancy(self, mdp: MDP, weights: Any = None) -> Array:
+    def occupancy(self, mdp: MDP, weights: ArrayLike | None = None) -> Array:
         """lambda^pi (S, A): expected discounted visits to each pair when states start with the weights eta >= 0."""
         from dualq.model.chains import solve_chain
 

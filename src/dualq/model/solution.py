@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dualq.base import CheckpointError, Labels, ModelError, as_json_array, from_json_array, load_arrays, save_arrays
 from dualq.model.mdp import MDP
@@ -43,8 +44,8 @@ class Solution:
         Q: Array | None = None,
         occupancy: Array | None = None,
         ratio: Array | None = None,
-        weights: Any = None,
-        distribution: Any = None,
+        weights: ArrayLike | None = None,
+        distribution: ArrayLike | None = None,
         error_bound: float | None = None,
         bounds: tuple[float, float] | None = None,
         method: str = "",
@@ -105,11 +106,30 @@ class Solution:
             "states": {"names": self.mdp.states.names, "values": list(self.mdp.states)},
             "actions": {"names": self.mdp.actions.names, "values": list(self.mdp.actions)},
         }
-        arrays = {name: getattr(self, name) for name in ("Q", "V", "occupancy", "ratio", "weights")}
-        save_arrays(path, {**arrays, "policy": self.primal_policy.matrix, "facts": as_json_array(facts)})
+        arrays = {
+            "Q": self.Q,
+            "V": self.V,
+            "occupancy": self.occupancy,
+            "ratio": self.ratio,
+            "weights": self.weights,
+            "policy": self.primal_policy.matrix,
+        }
+        save_arrays(path, {**arrays, "facts": as_json_array(facts)})
 
 
-def load_solution(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any]]:
+class Facts(TypedDict):
+    """What a saved solution says beside its arrays."""
+
+    method: str
+    iterations: int
+    discount: float
+    error_bound: float | None
+    bounds: tuple[float, float] | None
+    states: Labels
+    actions: Labels
+
+
+def load_solution(path: str | os.PathLike[str]) -> tuple[dict[str, Array], Facts]:
     """The arrays and the facts (method, bounds, labels) of a solution that was saved; its SHA-256 is checked."""
     arrays = load_arrays(path)
     if "facts" not in arrays:
@@ -121,7 +141,7 @@ def load_solution(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[
     return arrays, facts
 
 
-def checked_distribution(mdp: MDP, distribution: Any) -> Array | None:
+def checked_distribution(mdp: MDP, distribution: ArrayLike | None) -> Array | None:
     """The diagonal of M as an array (S, A): probabilities of the pairs, positive wherever an action is available."""
     if distribution is None:
         return None

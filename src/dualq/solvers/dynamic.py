@@ -224,7 +224,7 @@ class Proof:
         return (self.alpha * 0.5 * (hi - lo) + self.rounding) / (1.0 - self.alpha)
 
 
-def _room_for_policy_rows(mdp: MDP) -> tuple[Array, ...]:
+def _room_for_policy_rows(mdp: MDP) -> tuple[Array, Array, Array, Array]:
     """Room for the chain of any policy: indptr, indices, probabilities and rewards."""
     most = min(int(np.diff(mdp.indptr).max()) * mdp.num_states, mdp.indices.size)  # what is not used is not touched
     integer = unsigned(mdp.indices).dtype

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dualq.base import ModelError
-from dualq.model import MDP, Limit, Solution, as_limits
+from dualq.model import MDP, Limit, LimitsLike, Solution, as_limits
 from dualq.solvers.dynamic import Result, krylov_policy_iteration, modified_policy_iteration, solve_dynamic
 from dualq.solvers.limited.column_generation import solve_mixtures
 from dualq.solvers.limited.pdhg_prices import solve_priced
@@ -31,20 +32,31 @@ DYNAMIC: dict[str, Callable[[MDP, float], Result]] = {
     "krylov": krylov_policy_iteration,
 }
 METHODS = (*DYNAMIC, "lp", "pdhg")
-LIMITED: dict[str, Callable[[MDP, Any, Any, Any], LimitedSolution]] = {"lp": solve_limited, "mixtures": solve_mixtures}
+Solver: TypeAlias = Callable[[MDP, LimitsLike, "ArrayLike | None", "ArrayLike | None"], LimitedSolution]
+LIMITED: dict[str, Solver] = {"lp": solve_limited, "mixtures": solve_mixtures}
 SMALL = 1000  # pairs, up to which the linear program is the faster one
 
 ROUNDING = 1e-14  # of the largest reward
 
 
+@runtime_checkable
+class HasModel(Protocol):
+    """What has a model in it, such as a Simulator."""
+
+    @property
+    def mdp(self) -> MDP:
+        """The model."""
+        ...
+
+
 def solve(
     mdp: MDP,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     method: str | None = None,
     *,
-    distribution: Any = None,
+    distribution: ArrayLike | None = None,
     tolerance: float | None = None,
-    limits: Any = None,
+    limits: LimitsLike = None,
 ) -> Solution:
     """Solve a known model exactly.
 
@@ -66,7 +78,7 @@ def solve(
     Q, V and both policies come in the user's units. Q, occupancy and ratio are computed when they are first read.
     """
     if not isinstance(mdp, MDP):
-        advice = "; give its .mdp" if hasattr(mdp, "mdp") else ""
+        advice = "; give its .mdp" if isinstance(mdp, HasModel) else ""
         raise ModelError(f"solve takes an MDP, not a {type(mdp).__name__}{advice}")
     if tolerance is not None and not (isinstance(tolerance, int | float) and tolerance > 0.0):
         raise ModelError(f"tolerance is {tolerance!r}; it must be a positive number")
@@ -99,7 +111,12 @@ def solve(
 
 
 def _limited(
-    mdp: MDP, limits: Any, weights: Any, method: str | None, distribution: Any, tolerance: Any
+    mdp: MDP,
+    limits: LimitsLike,
+    weights: ArrayLike | None,
+    method: str | None,
+    distribution: ArrayLike | None,
+    tolerance: float | None,
 ) -> LimitedSolution:
     if method not in (None, *LIMITED, "pdhg"):
         raise ModelError(f"with limits the method is one of {', '.join(LIMITED)}, pdhg; not {method!r}")

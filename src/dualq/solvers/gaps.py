@@ -41,9 +41,8 @@ as it is, not projected.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dualq.base import ModelError
 from dualq.model import MDP, Sets, Solution, checked_distribution, gradients_M, lagrangian_I
@@ -52,7 +51,7 @@ from dualq.solvers.programs import solve_lp
 Array = np.ndarray
 
 
-def pseudo_gap(mdp: MDP, solution: Solution, weights: Any = None, exact: Solution | None = None) -> float:
+def pseudo_gap(mdp: MDP, solution: Solution, weights: ArrayLike | None = None, exact: Solution | None = None) -> float:
     """D(x, y) = L_I(x, y*) - L_I(x*, y) at the solution's point.
 
     weights   eta; the solution's own if not given
@@ -73,7 +72,11 @@ def pseudo_gap(mdp: MDP, solution: Solution, weights: Any = None, exact: Solutio
 
 
 def duality_gap(
-    mdp: MDP, solution: Solution, weights: Any = None, distribution: Any = None, zeta: float | None = None
+    mdp: MDP,
+    solution: Solution,
+    weights: ArrayLike | None = None,
+    distribution: ArrayLike | None = None,
+    zeta: float | None = None,
 ) -> float:
     """The true gap: max of L(x, .) over Y minus min of L(., y) over X, at the solution's point.
 

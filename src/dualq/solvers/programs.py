@@ -25,11 +25,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import highspy
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from dualq.base import DualqError, ModelError
 from dualq.model import MDP, Solution, checked_distribution
@@ -173,13 +174,13 @@ WITH_M: dict[str, Callable[[MDP, Array, Array], Program]] = {"M-primal": m_prima
 
 # ---- HiGHS
 
-OPTIONS = {
+OPTIONS: dict[str, str | float] = {
     "kkt_tolerance": 1e-10,  # the tightest that HiGHS takes
     "small_matrix_value": 1e-12,  # entries below are dropped; the default would drop probabilities of 1e-9
     # Presolve finds nothing to remove, and with it PDLP returned wrong multipliers for a maximisation (HiGHS 1.15.1).
     "presolve": "off",
 }
-METHODS: dict[str, dict[str, Any]] = {
+METHODS: dict[str, dict[str, str | float]] = {
     "simplex": {"solver": "simplex"},
     "ipm": {"solver": "ipx", "run_crossover": "on"},
     "pdlp": {"solver": "pdlp", "kkt_tolerance": 1e-9},
@@ -284,8 +285,8 @@ def _highs_lp(program: Program, scaled: _Scaled) -> highspy.HighsLp:
 
 def solve_lp(
     mdp: MDP,
-    weights: Any = None,
-    distribution: Any = None,
+    weights: ArrayLike | None = None,
+    distribution: ArrayLike | None = None,
     program: str = "dual",
     method: str | None = None,
 ) -> Solution:

@@ -513,7 +513,7 @@ def _all_in(s: int, num_states: int) -> Array:
 # ---- checks of arguments
 
 
-def _whole(name: str, value: Any, least: int, most: int | None = None) -> int:
+def _whole(name: str, value: int, least: int, most: int | None = None) -> int:
     right = f"at least {least}" if most is None else f"between {least} and {most}"
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise ModelError(f"{name} is {value!r}; it must be a whole number, {right}")

@@ -29,10 +29,10 @@ import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 
 from dualq.base import WALK_STREAM, ModelError, Rows, generator_state
@@ -167,7 +167,7 @@ class Simulator:
     def _start_cumulated(self) -> Array:
         return np.cumsum(self.start)
 
-    def record(self, steps: int, seed: int = 0, costs: Mapping[str, Any] | None = None) -> ArrayLog:
+    def record(self, steps: int, seed: int = 0, costs: Mapping[str, ArrayLike] | None = None) -> ArrayLog:
         """A log of one walk, held in arrays: the same rows that a training run with the same seed sees.
 
         costs   {name: (S, A) or (S, A, S)}: what each row costs, by its pair or by its transition; recorded beside it
@@ -286,7 +286,7 @@ class Simulator:
         return sp.csr_array(self.chain(k).T)
 
 
-def _checked_cost(name: str, cost: Any, mdp: MDP) -> Array:
+def _checked_cost(name: str, cost: ArrayLike, mdp: MDP) -> Array:
     """A cost as (S, A, S), or (S, A, 1) where it does not depend on the next state."""
     array = np.asarray(cost, dtype=float)
     pairs = mdp.rewards.shape

@@ -31,7 +31,7 @@ whatever the arrays hold there (-inf in Q, say) is not read, and the gradients a
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,13 +49,13 @@ class Gradients(NamedTuple):
     mu: Array  # (S, A)
 
 
-def lagrangian_M(mdp: MDP, eta: Array, M: Any, Q: Array, V: Array, lambda_: Array, mu: Array) -> float:
+def lagrangian_M(mdp: MDP, eta: Array, M: Array | float, Q: Array, V: Array, lambda_: Array, mu: Array) -> float:
     """L_M = eta'V + mu'M (alpha P V + R - Q) + lambda'(Q - E V)."""
     lambda_, mu = _zero_elsewhere(mdp, lambda_), _zero_elsewhere(mdp, mu)
     return float(eta @ V + np.sum(mu * M * _bellman_error(mdp, Q, V)) + np.sum(lambda_ * _excess(mdp, Q, V)))
 
 
-def gradients_M(mdp: MDP, eta: Array, M: Any, Q: Array, V: Array, lambda_: Array, mu: Array) -> Gradients:
+def gradients_M(mdp: MDP, eta: Array, M: Array | float, Q: Array, V: Array, lambda_: Array, mu: Array) -> Gradients:
     """The gradients of L_M with respect to Q, V, lambda and mu."""
     lambda_, M_mu = _zero_elsewhere(mdp, lambda_), _zero_elsewhere(mdp, M * mu)
     return Gradients(

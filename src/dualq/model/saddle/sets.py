@@ -29,9 +29,9 @@ part in the sums; lambda and mu are zero there, and Q is left as it is.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dualq.base import ModelError, kernel
 from dualq.model.mdp import MDP
@@ -50,7 +50,7 @@ class Sets:
     available: Array = field(repr=False)  # (S, A)
 
     @classmethod
-    def of(cls, mdp: MDP, weights: Any = None, zeta: float = 1.0) -> Sets:
+    def of(cls, mdp: MDP, weights: ArrayLike | None = None, zeta: float = 1.0) -> Sets:
         """The sets of a model under the weights eta; zeta is at most the least probability of a pair in the data."""
         eta = mdp.checked_weights(weights)
         if not (np.isfinite(zeta) and zeta > 0.0):

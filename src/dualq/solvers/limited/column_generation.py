@@ -31,13 +31,14 @@ Cost      a model without limits and one policy's occupancy per step. Seconds of
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from dualq.base import DualqError, ModelError
-from dualq.model import MDP, Limit, TablePolicy, as_limits
+from dualq.model import MDP, Limit, LimitsLike, TablePolicy, as_limits
 from dualq.solvers.dynamic import Result, solve_dynamic
 from dualq.solvers.limited.program import (
     KEPT,
@@ -65,7 +66,9 @@ class Column(NamedTuple):
     excess: Array  # (limits,) c - b
 
 
-def solve_mixtures(mdp: MDP, limits: Any, weights: Any = None, distribution: Any = None) -> LimitedSolution:
+def solve_mixtures(
+    mdp: MDP, limits: LimitsLike, weights: ArrayLike | None = None, distribution: ArrayLike | None = None
+) -> LimitedSolution:
     """The best policy that keeps limits on average costs, as a mixture; InfeasibleError where there is none."""
     found = as_limits(limits)
     for name, limit in found.items():
@@ -154,7 +157,7 @@ class Pricing:
         last: Column,
         result: Result,
         bounds: tuple[float, float],
-        distribution: Any,
+        distribution: ArrayLike | None,
     ) -> LimitedSolution:
         """The mixture x of the columns, the prices w, and the last pricing, in the user's words."""
         mdp = self.mdp
@@ -182,7 +185,21 @@ class Pricing:
         )
 
 
-def best_mixture(columns: Sequence[Any]) -> tuple[Array, Array, float]:
+class Mixed(Protocol):
+    """What is read of a policy that may be in a mixture."""
+
+    @property
+    def reward(self) -> float:
+        """What it earns."""
+        ...
+
+    @property
+    def excess(self) -> Array:
+        """(limits,) by how much it misses each limit."""
+        ...
+
+
+def best_mixture(columns: Sequence[Mixed]) -> tuple[Array, Array, float]:
     """(x, w, optimum): the best mixture of these policies that keeps the limits, and the limits' prices.
 
     Of each policy it reads `reward` and `excess`.

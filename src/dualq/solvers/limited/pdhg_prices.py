@@ -50,13 +50,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from dualq.base import ModelError, kernel
-from dualq.model import MDP, Limit, TablePolicy, as_limits, solve_chain
+from dualq.model import MDP, Limit, LimitsLike, TablePolicy, as_limits, solve_chain
 from dualq.solvers.bilinear import (
     BilinearModel,
     Target,
@@ -142,11 +143,11 @@ class Found(NamedTuple):
 
 def solve_priced(
     mdp: MDP,
-    limits: Any,
-    weights: Any = None,
+    limits: LimitsLike,
+    weights: ArrayLike | None = None,
     tolerance: float = TOLERANCE,
     *,
-    distribution: Any = None,
+    distribution: ArrayLike | None = None,
     max_iterations: int = MAX_ITERATIONS,
     polish_every: int = POLISH_EVERY,
 ) -> LimitedSolution:
@@ -378,7 +379,7 @@ def _as_solution(
     problem: Priced,
     found: Found,
     iterations: int,
-    distribution: Any,
+    distribution: ArrayLike | None,
 ) -> LimitedSolution:
     model = problem.at(found.w)
     V, q = feasible_values(model, found.V)

@@ -37,16 +37,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from dualq.base import DualqError, InfeasibleError, ModelError
-from dualq.model import MDP, ActionCap, AnyLimit, Limit, Solution, Sparse, TablePolicy, as_limits
+from dualq.model import MDP, ActionCap, AnyLimit, Limit, LimitsLike, Solution, Sparse, TablePolicy, as_limits
 from dualq.solvers.programs import Answer, Program, dual, proven_error, solve_program
 
 Array = np.ndarray
+KindOfLimit = TypeVar("KindOfLimit", bound=AnyLimit)
+Index: TypeAlias = "slice | Array | list[int]"
 
 UNVISITED = 1e-9  # a state with less of d than this is not visited: HiGHS knows d to about a tenth of it
 TIES = 1e-7  # of how far values are apart: Q that differ by less are equal
@@ -73,9 +76,27 @@ class LimitedSolution(Solution):
         prices: Mapping[str, float],
         weights: Array,
         policy: TablePolicy | None = None,
-        **rest: Any,
+        Q: Array | None = None,
+        occupancy: Array | None = None,
+        ratio: Array | None = None,
+        distribution: ArrayLike | None = None,
+        error_bound: float | None = None,
+        bounds: tuple[float, float] | None = None,
+        method: str = "",
+        iterations: int = 0,
     ):
-        super().__init__(mdp, V, **rest)
+        super().__init__(
+            mdp,
+            V,
+            Q=Q,
+            occupancy=occupancy,
+            ratio=ratio,
+            distribution=distribution,
+            error_bound=error_bound,
+            bounds=bounds,
+            method=method,
+            iterations=iterations,
+        )
         self.weights = weights  # a start: some may be zero
         self.limits = dict(limits)
         self.prices = dict(prices)
@@ -106,7 +127,11 @@ class LimitedSolution(Solution):
 
 
 def solve_limited(
-    mdp: MDP, limits: Any, weights: Any = None, distribution: Any = None, method: str | None = None
+    mdp: MDP,
+    limits: LimitsLike,
+    weights: ArrayLike | None = None,
+    distribution: ArrayLike | None = None,
+    method: str | None = None,
 ) -> LimitedSolution:
     """The best policy that keeps the limits, exactly, by HiGHS; InfeasibleError where there is none.
 
@@ -129,7 +154,7 @@ def solve_limited(
     return _as_solution(mdp, eta, nu, found, stack, answer, distribution)
 
 
-def checked_limits(mdp: MDP, limits: Mapping[str, AnyLimit], weights: Any) -> tuple[Array, Array]:
+def checked_limits(mdp: MDP, limits: Mapping[str, AnyLimit], weights: ArrayLike | None) -> tuple[Array, Array]:
     """(eta, nu): the weights, and the start as a distribution; the limits fit the model."""
     eta = mdp.default_weights() if weights is None else mdp.checked_start(weights)
     if not eta.sum() > 0.0:
@@ -179,7 +204,7 @@ def _stacked(mdp: MDP, nu: Array, limits: Mapping[str, AnyLimit]) -> _Stack:
     )
 
 
-def _part(matrix: Any, rows: Any = slice(None), columns: Any = slice(None)) -> sp.csr_array:
+def _part(matrix: Sparse, rows: Index = slice(None), columns: Index = slice(None)) -> sp.csr_array:
     return sp.csr_array(sp.csr_array(matrix[rows])[:, columns])
 
 
@@ -239,7 +264,13 @@ def _with_rows(base: Program, stack: _Stack, objective: Array, minimise: bool) -
 
 
 def _as_solution(
-    mdp: MDP, eta: Array, nu: Array, limits: dict[str, AnyLimit], stack: _Stack, answer: Answer, distribution: Any
+    mdp: MDP,
+    eta: Array,
+    nu: Array,
+    limits: dict[str, AnyLimit],
+    stack: _Stack,
+    answer: Answer,
+    distribution: ArrayLike | None,
 ) -> LimitedSolution:
     w = np.maximum(answer.blocks["w"], 0.0)
     d = np.zeros(mdp.rewards.shape)
@@ -270,7 +301,7 @@ def _as_solution(
     )
 
 
-def priced(mdp: MDP, multipliers: Mapping[Any, Array], rewards: Array) -> MDP:
+def priced(mdp: MDP, multipliers: Mapping[KindOfLimit, Array], rewards: Array) -> MDP:
     """The model whose reward is R - w'c, R being `rewards`."""
     rewards = rewards - sum(limit.charged(mdp, w) for limit, w in multipliers.items())
     return MDP(mdp.transitions, rewards, mdp.discount, states=mdp.states, actions=mdp.actions, available=mdp.available)
@@ -405,7 +436,7 @@ class Room(NamedTuple):
     slack: Array  # per limit: bound minus value, by its sign
 
 
-def most_room(mdp: MDP, limits: Mapping[str, Limit], weights: Any = None) -> Room:
+def most_room(mdp: MDP, limits: Mapping[str, Limit], weights: ArrayLike | None = None) -> Room:
     """The occupancy with the most room in its tightest limit, in units of the spans: a point for Slater's condition."""
     _, nu = checked_limits(mdp, limits, weights)
     stack = _stacked(mdp, nu, limits)
@@ -417,7 +448,9 @@ def most_room(mdp: MDP, limits: Mapping[str, Limit], weights: Any = None) -> Roo
     return Room(d, np.array(slack))
 
 
-def least_shift(mdp: MDP, limits: Mapping[str, AnyLimit], moving: Mapping[str, Limit], weights: Any = None) -> float:
+def least_shift(
+    mdp: MDP, limits: Mapping[str, AnyLimit], moving: Mapping[str, Limit], weights: ArrayLike | None = None
+) -> float:
     """The smallest u for which some policy keeps the limits with the bounds of those in `moving` loosened by u spans.
 
     Negative where there is room to tighten them; InfeasibleError where the others cannot be kept among themselves.
