@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dualq.online.algorithm import StateT as StateT
     from dualq.online.pdhg import PDHG as PDHG
     from dualq.online.primal_dual import PrimalDual as PrimalDual
+    from dualq.online.q_learning import ByVisits as ByVisits
     from dualq.online.q_learning import QLearning as QLearning
     from dualq.online.q_learning import linear as linear
     from dualq.online.q_learning import visits as visits
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from dualq.online.spd_q_limited import SafeSPDQ as SafeSPDQ
     from dualq.online.spd_rl import SPDRL as SPDRL
     from dualq.online.spd_rl import SPDRLUniform as SPDRLUniform
+    from dualq.online.step_sizes import StepSize as StepSize
     from dualq.online.step_sizes import constant as constant
     from dualq.online.step_sizes import inverse_sqrt as inverse_sqrt
     from dualq.online.stopping import FIRST_LOOK as FIRST_LOOK

@@ -12,6 +12,7 @@ from dualq.base.faces import face
 
 if TYPE_CHECKING:
     from dualq.paper import theory as theory
+    from dualq.paper.experiments.runner import Summed as Summed
     from dualq.paper.experiments.runner import reproduce as reproduce
 
 __getattr__, __dir__, __all__ = face(__name__, __file__)

@@ -82,9 +82,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dualq.base import ModelError
 from dualq.model import MDP
@@ -383,7 +383,8 @@ class Bounds(Constants):
 
     def __str__(self) -> str:
         names = [f.name for f in fields(Constants) if f.name != "numbers"]
-        rows = [f"{name:14}{getattr(self.printed, name):>12.4g}{getattr(self, name):>12.4g}" for name in names]
+        printed, corrected = vars(self.printed), vars(self)
+        rows = [f"{name:14}{printed[name]:>12.4g}{corrected[name]:>12.4g}" for name in names]
         return "\n".join([f"{'':14}{'printed':>12}{'corrected':>12}", *rows])
 
 
@@ -393,7 +394,7 @@ def bounds(
     epsilon: float = 0.1,
     delta: float = 0.1,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     zeta: float | None = None,
     beta_0: float | None = None,
 ) -> Bounds:
@@ -438,10 +439,11 @@ def bounds(
         delta=float(delta),
     )
     as_in_theorems = bool(np.allclose(eta, m.sigma / m.S, rtol=1e-9, atol=0.0))
-    return Bounds(**_corrected(m, as_in_theorems), printed=Constants(**_printed(m, as_in_theorems)))
+    printed = Constants(numbers=m, **_printed(m, as_in_theorems))
+    return Bounds(numbers=m, printed=printed, **_corrected(m, as_in_theorems))
 
 
-def _corrected(m: Numbers, as_in_theorems: bool) -> dict[str, Any]:
+def _corrected(m: Numbers, as_in_theorems: bool) -> dict[str, float]:
     kappa = max(kappa1(m), kappa2(m))
     applies_1 = as_in_theorems and m.n * m.sigma >= m.zeta * m.u
     applies_2 = applies_1 and m.h_min * m.u * m.epsilon < 1.0
@@ -455,7 +457,7 @@ def _corrected(m: Numbers, as_in_theorems: bool) -> dict[str, Any]:
     }
 
 
-def _printed(m: Numbers, as_in_theorems: bool) -> dict[str, Any]:
+def _printed(m: Numbers, as_in_theorems: bool) -> dict[str, float]:
     kappa = max(kappa1_printed(m), kappa2_printed(m))
     return {
         **_common(m, C0_printed(m), a_printed(m), b_printed(m)),
@@ -467,11 +469,10 @@ def _printed(m: Numbers, as_in_theorems: bool) -> dict[str, Any]:
     }
 
 
-def _common(m: Numbers, C0: float, a: float, b: float) -> dict[str, Any]:
+def _common(m: Numbers, C0: float, a: float, b: float) -> dict[str, float]:
     first, second = Psi1(a, b, m.epsilon, m.delta), Psi2(C0, m.epsilon, m.delta)
     finer = m.h_min * m.u * m.epsilon  # what theorem 2 puts in the place of epsilon
     return {
-        "numbers": m,
         "value_max": value_max(m),
         "value_norm": value_norm(m),
         "occupancy_sum": occupancy_sum(m),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dualq.app.cli.shared import Json, console, print_json, working
+
+if TYPE_CHECKING:
+    from dualq.paper import Summed
 
 
 def reproduce(
@@ -48,7 +51,7 @@ def reproduce(
         console().print(f"Written: {out / 'summary.json'} and the tables and plots beside it", soft_wrap=True)
 
 
-def _print_verdict(name: str, entry: dict[str, Any]) -> None:
+def _print_verdict(name: str, entry: Summed) -> None:
     page = console()
     page.print(f"{name}: {entry['verdict']}", style="bold", markup=False)
     page.print(entry["claim"], markup=False, soft_wrap=True)

@@ -77,8 +77,9 @@ def _coded(name: str, labels: Sequence[Label], edges: Sequence[float] | None) ->
             True,
             [(f"{name} < {x}", f"{name} >= {x}") for x in cuts],
         )
-    ordered = all(isinstance(label, int | float) and not isinstance(label, bool) for label in labels)
-    values = sorted(set(labels)) if ordered else sorted(set(labels), key=str)
+    numbers = {label for label in labels if isinstance(label, int | float) and not isinstance(label, bool)}
+    ordered = numbers == set(labels)
+    values: list[Label] = [*sorted(numbers)] if ordered else sorted(set(labels), key=str)
     place = {value: k for k, value in enumerate(values)}
     codes = np.array([place[label] for label in labels])
     if ordered:

@@ -61,8 +61,15 @@ steps taken is null, and so is the side of an interval that was not. Keys by exp
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, cast
+
+if TYPE_CHECKING:
+    from dualq.base import Json
+    from dualq.paper.experiments.curves import Curve, Results, Row
+    from dualq.paper.experiments.plots import Chart
+    from dualq.paper.experiments.verdicts import Verdict
 
 PAPER = ("fig1", "fig2", "fig3", "fig4")
 BEYOND = ("drift", "bounds", "ablation", "efficiency")
@@ -70,6 +77,31 @@ LONG = ("rates",)  # asked for by name only: it takes longer than all others tog
 NAMES = (*PAPER, *BEYOND, *LONG)
 
 
-def experiment(name: str) -> Any:
+class Experiment(Protocol):
+    """What the module of an experiment has."""
+
+    NAME: str
+    TITLE: str
+    CLAIM: str
+    SETTINGS: Mapping[str, Json]
+
+    def curves(self) -> list[Curve]:
+        """The curves to measure."""
+        ...
+
+    def rows(self, results: Results, /) -> list[Row]:
+        """The tidy table."""
+        ...
+
+    def verdict(self, results: Results, /) -> Verdict:
+        """The checks that the numbers pass or fail."""
+        ...
+
+    def plot(self, rows: list[Row], /) -> Chart:
+        """A chart of the table."""
+        ...
+
+
+def experiment(name: str) -> Experiment:
     """The module of an experiment."""
-    return import_module(f"dualq.paper.experiments.{name}")
+    return cast(Experiment, import_module(f"dualq.paper.experiments.{name}"))

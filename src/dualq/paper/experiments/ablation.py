@@ -8,13 +8,11 @@ Checks    per choice: the median Q error at 1e5 of each alternative is from half
 
 from __future__ import annotations
 
-from typing import Any
-
 from dualq.online import SPDQ
 from dualq.paper.experiments import plots
-from dualq.paper.experiments.curves import Curve, Results, by_step, decades, median, trained
-from dualq.paper.experiments.two_state import ETA, STEPS, ZETA, choices, problem
-from dualq.paper.experiments.verdicts import Check, Verdict
+from dualq.paper.experiments.curves import Curve, Results, Row, by_step, decades, median, trained
+from dualq.paper.experiments.two_state import ETA, STEPS, ZETA, Choices, choices, problem
+from dualq.paper.experiments.verdicts import Check, Verdict, value_of
 
 NAME = "ablation"
 TITLE = "One choice of Algorithm 1 changed at a time, on two states"
@@ -29,8 +27,9 @@ SETTINGS = {
     "step_size": "2/sqrt(k + 1)",
     "changed": "one of weights, zeta, start, averaging, sampling; all others as in the paper",
 }
+INDEPENDENT = "independent rows"
 # panel: {curve: changed choices}; the first of each panel is the paper's
-CHANGES: dict[str, dict[str, dict[str, Any]]] = {
+CHANGES: dict[str, dict[str, Choices]] = {
     "eta": {
         "1.5 (the paper's)": {},
         "0.01": {"weights": 0.01},
@@ -49,7 +48,7 @@ CHANGES: dict[str, dict[str, dict[str, Any]]] = {
         "weights k": {"average_power": 1.0},
         "weights k^3": {"average_power": 3.0},
     },
-    "sampling": {"trajectory (the paper's)": {}, "independent rows": {"sampling": "iid"}},
+    "sampling": {"trajectory (the paper's)": {}, INDEPENDENT: {}},
 }
 
 
@@ -58,14 +57,13 @@ def curves() -> list[Curve]:
     found = []
     for panel, changes in CHANGES.items():
         for name, changed in changes.items():
-            others = {choice: value for choice, value in changed.items() if choice != "sampling"}
-            algorithm = SPDQ(**choices(2.0, **others))
-            sampling = changed.get("sampling")
+            sampling = "iid" if name == INDEPENDENT else None
+            algorithm = SPDQ(**choices(2.0, **changed))
             found.append(trained(name, algorithm, problem(), STEPS, RECORD, METRICS, panel, sampling))
     return found
 
 
-def rows(results: Results) -> list[dict[str, Any]]:
+def rows(results: Results) -> list[Row]:
     """The tidy table."""
     return by_step(results, METRICS)
 
@@ -80,13 +78,13 @@ def verdict(results: Results) -> Verdict:
     }
     checks = []
     for panel, changes in CHANGES.items():
-        ends = [numbers[f"q_error/{panel}/{name}/{STEPS}"]["value"] for name in changes]
+        ends = [value_of(numbers[f"q_error/{panel}/{name}/{STEPS}"]) for name in changes]
         alike = all(ends[0] / FACTOR <= end <= FACTOR * ends[0] for end in ends)
         because = "Q error at 1e5: " + ", ".join(f"{name}: {end:.3g}" for name, end in zip(changes, ends, strict=True))
         checks.append(Check(f"{panel} changes the Q error by no more than a factor of {FACTOR:g}", alike, because))
     return Verdict(checks, numbers)
 
 
-def plot(rows: list[dict[str, Any]]) -> Any:
+def plot(rows: list[Row]) -> plots.Chart:
     """A panel per choice, each with its own legend."""
     return plots.own_legends(rows, TITLE, "q_error", "Q error (units of value)", columns=3)

@@ -20,7 +20,6 @@ Checks    per theorem and reading: at every recorded step, the measured quantile
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -32,6 +31,7 @@ from dualq.paper.experiments.curves import (
     Curve,
     Measured,
     Results,
+    Row,
     by_step,
     code_words,
     decades,
@@ -40,7 +40,7 @@ from dualq.paper.experiments.curves import (
     trained,
 )
 from dualq.paper.experiments.two_state import choices, problem
-from dualq.paper.experiments.verdicts import Check, Verdict, shown
+from dualq.paper.experiments.verdicts import Check, Number, Verdict, shown, value_of
 
 NAME = "bounds"
 TITLE = "What the theorems promise, and what happens (two states)"
@@ -117,13 +117,14 @@ def promised(constants: theory.Constants, metric: str, step: float) -> float:
     return constants.gap(step) if metric == "pseudo_gap" else constants.policy_loss(step)
 
 
-def quantile(values: Array) -> dict[str, Any]:
+def quantile(values: Array) -> Number:
     """The 1 - DELTA quantile over the seeds: an order statistic, and two more for a normal 95% interval of its rank."""
     ordered, n = np.sort(values), values.size
     half = 1.96 * math.sqrt(DELTA * (1.0 - DELTA) / n)
     ranks = [min(n, max(1, math.ceil((1.0 - DELTA + shift) * n - 1e-9))) for shift in (0.0, -half, half)]
     found = [float(ordered[rank - 1]) for rank in ranks]
-    return dict(zip(("value", "low", "high"), (x if math.isfinite(x) else None for x in found), strict=True))
+    value, low, high = (x if math.isfinite(x) else None for x in found)
+    return {"value": value, "low": low, "high": high}
 
 
 def settled(measured: Measured, metric: str, epsilon: float) -> Array:
@@ -133,9 +134,9 @@ def settled(measured: Measured, metric: str, epsilon: float) -> Array:
     return np.append(measured.steps.astype(float), np.inf)[np.where(above.any(axis=1), first, 0)]
 
 
-def rows(results: Results) -> list[dict[str, Any]]:
+def rows(results: Results) -> list[Row]:
     """The tidy table: what was measured, and beside it the bounds, which no seed changes."""
-    found = []
+    found: list[Row] = []
     for (_, name), measured in results.items():
         if name != _eta(name):
             panel = f"{WORDS['dual_value_loss']}, {_eta(name)}"
@@ -148,14 +149,18 @@ def rows(results: Results) -> list[dict[str, Any]]:
             for reading, constants in _bounds(float(name.removeprefix("eta="))).items():
                 for row in own:
                     bound = promised(constants, metric, row["x"])
-                    line = dict.fromkeys(("median", "low", "high", "mean"), bound)
-                    found.append({**row, "curve": f"{theorem}, {reading}", **line})
-    return [{**row, "curve": row["curve"].replace("theorem 1, ", "").replace("theorem 2, ", "")} for row in found]
+                    line = row.copy()
+                    line["curve"] = f"{theorem}, {reading}"
+                    line["median"] = line["low"] = line["high"] = line["mean"] = bound
+                    found.append(line)
+    for row in found:
+        row["curve"] = row["curve"].replace("theorem 1, ", "").replace("theorem 2, ", "")
+    return found
 
 
 def verdict(results: Results) -> Verdict:
     """Whether what was promised was kept, and how far off it is."""
-    numbers: dict[str, Any] = {}
+    numbers: dict[str, Number] = {}
     checks = []
     for (_, name), measured in results.items():
         if name != _eta(name):
@@ -184,7 +189,7 @@ def verdict(results: Results) -> Verdict:
     return Verdict(checks, numbers)
 
 
-def _certificate(measured: Measured, name: str, numbers: dict[str, Any]) -> Check:
+def _certificate(measured: Measured, name: str, numbers: dict[str, Number]) -> Check:
     for epsilon in EPSILONS:
         numbers[f"steps/certificate/{name}/eps={epsilon:g}"] = quantile(settled(measured, "promised", epsilon))
     kept = (measured.values["lost"] <= measured.values["promised"]).all(axis=1).mean()
@@ -205,10 +210,10 @@ def _check(
     metric: str,
     reading: str,
     name: str,
-    numbers: dict[str, Any],
+    numbers: dict[str, Number],
 ) -> Check:
     kept = all(
-        quantile(column)["value"] <= promised(constants, metric, step)
+        value_of(quantile(column)) <= promised(constants, metric, step)
         for step, column in zip(measured.steps, measured.values[metric].T, strict=True)
     )
     end, bound = numbers[f"{metric} measured/{name}/{STEPS}"], numbers[f"{metric} {reading}/{name}/{STEPS}"]
@@ -220,7 +225,7 @@ def _check(
     return Check(f"{theorem} as {reading}, {name}, is kept", kept, because)
 
 
-def plot(rows: list[dict[str, Any]]) -> Any:
+def plot(rows: list[Row]) -> plots.Chart:
     """A panel per theorem and eta."""
     axes = {metric: f"{words} (units of value)" for metric, words in WORDS.items()}
     return plots.by_panel(rows, TITLE, axes, columns=2)

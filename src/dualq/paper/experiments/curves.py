@@ -14,13 +14,14 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
 from dualq._version import __version__
-from dualq.base import CheckpointError, as_json_array, from_json_array, load_arrays, save_arrays
+from dualq.base import CheckpointError, Json, as_json_array, from_json_array, load_arrays, save_arrays
 from dualq.online import Algorithm, ProblemT, StateT, task_of, train
+from dualq.paper.experiments.verdicts import Number
 from dualq.worlds import Simulator
 
 Array = np.ndarray
@@ -30,20 +31,34 @@ PACKAGE = Path(__file__).parents[2]
 LOOKS = ("app", "paper")  # what may change without changing a number, this file and what a curve names aside
 
 
+class Row(TypedDict):
+    """A row of the tidy table."""
+
+    panel: str
+    curve: str
+    metric: str
+    x: float
+    median: float
+    low: float
+    high: float
+    mean: float
+    seeds: int
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Curve:
     """What is run with every seed."""
 
     name: str
     panel: str
-    words: Mapping[str, Any]  # all that its numbers depend on, the seeds aside
+    words: Mapping[str, Json]  # all that its numbers depend on, the seeds aside
     measure: Callable[[int], Mapping[str, Array]]  # seed -> {"step": (K,), metric: (K,), ...}
 
     def file(self, folder: Path, seeds: int) -> Path:
         """Where its numbers are kept."""
         return folder / "curves" / f"{_digest(self._settings(seeds))}.npz"
 
-    def _settings(self, seeds: int) -> dict[str, Any]:
+    def _settings(self, seeds: int) -> dict[str, Json]:
         return {"dualq": __version__, "sources": _sources(), "seeds": seeds, **self.words}
 
     def save(self, folder: Path, seeds: int, measured: Measured) -> None:
@@ -133,7 +148,7 @@ def decades(first: int, last: int, per_decade: int = 8) -> list[int]:
     return sorted({round(10.0**x) for x in exponents} | {first, last})
 
 
-def _digest(words: Any) -> str:
+def _digest(words: object) -> str:
     return hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:24]
 
 
@@ -170,13 +185,13 @@ def median_interval(values: Array, confidence: float = CONFIDENCE) -> tuple[floa
     return float(ordered[place]), float(ordered[n - 1 - place])
 
 
-def median(values: Array) -> dict[str, Any]:
+def median(values: Array) -> Number:
     """The median with its interval; infinite ends become None, as JSON has no infinity."""
     low, high = median_interval(values)
-    return {name: _finite(x) for name, x in (("value", float(np.median(values))), ("low", low), ("high", high))}
+    return {"value": _finite(float(np.median(values))), "low": _finite(low), "high": _finite(high)}
 
 
-def mean(values: Array) -> dict[str, Any]:
+def mean(values: Array) -> Number:
     """The mean with its interval by Student's t."""
     from scipy.special import stdtrit
 
@@ -185,7 +200,7 @@ def mean(values: Array) -> dict[str, Any]:
     return {"value": centre, "low": _finite(centre - half), "high": _finite(centre + half)}
 
 
-def exactly(value: float) -> dict[str, Any]:
+def exactly(value: float) -> Number:
     """A number that is not estimated."""
     return {"value": _finite(value), "low": _finite(value), "high": _finite(value)}
 
@@ -197,7 +212,7 @@ def _finite(x: float) -> float | None:
 # ---- the tidy table
 
 
-def by_step(results: Results, metrics: Iterable[str]) -> list[dict[str, Any]]:
+def by_step(results: Results, metrics: Iterable[str]) -> list[Row]:
     """One row per panel, curve, metric and step."""
     wanted = list(metrics)
     return [
@@ -209,8 +224,17 @@ def by_step(results: Results, metrics: Iterable[str]) -> list[dict[str, Any]]:
     ]
 
 
-def summary_row(panel: str, curve: str, metric: str, x: float, values: Array) -> dict[str, Any]:
+def summary_row(panel: str, curve: str, metric: str, x: float, values: Array) -> Row:
     """One row of the tidy table."""
     low, middle, high = (float(q) for q in np.quantile(values, (0.25, 0.5, 0.75)))
-    numbers = {"median": middle, "low": low, "high": high, "mean": float(values.mean())}
-    return {"panel": panel, "curve": curve, "metric": metric, "x": x, **numbers, "seeds": int(values.size)}
+    return {
+        "panel": panel,
+        "curve": curve,
+        "metric": metric,
+        "x": x,
+        "median": middle,
+        "low": low,
+        "high": high,
+        "mean": float(values.mean()),
+        "seeds": int(values.size),
+    }

@@ -16,16 +16,15 @@ Checks    settling at 1/k: the median Q error at T is not above 1.25 times the s
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 
 from dualq.model import TablePolicy
 from dualq.online import SPDQ
 from dualq.paper.experiments import plots
-from dualq.paper.experiments.curves import Curve, Results, by_step, decades, median, trained
+from dualq.paper.experiments.curves import Curve, Results, Row, by_step, decades, median, trained
 from dualq.paper.experiments.two_state import choices, problem
-from dualq.paper.experiments.verdicts import Check, Verdict, shown
+from dualq.paper.experiments.verdicts import Check, Number, Verdict, shown, value_of
 from dualq.worlds import Simulator, settling, wandering
 
 NAME = "drift"
@@ -69,7 +68,7 @@ def _curve(name: str, source: Simulator, zeta: float) -> Curve:
     return trained(name, SPDQ(**choices(2.0, weights=0.1, zeta=zeta)), source, STEPS, RECORD, METRICS)
 
 
-def rows(results: Results) -> list[dict[str, Any]]:
+def rows(results: Results) -> list[Row]:
     """The tidy table."""
     return by_step(results, METRICS)
 
@@ -83,13 +82,13 @@ def verdict(results: Results) -> Verdict:
         for mark in MARKS
     }
 
-    def at_end(name: str) -> Any:
+    def at_end(name: str) -> Number:
         return numbers[f"q_error/{name}/{STEPS}"]
 
     still = at_end(STATIONARY)
     checks = []
     for name, wanted in WANTED.items():
-        ratio = at_end(name)["value"] / still["value"]
+        ratio = value_of(at_end(name)) / value_of(still)
         holds = ratio > LOST if wanted == "lost" else ratio <= BOUND
         claim = (
             "convergence is lost, as the assumption says"
@@ -101,7 +100,7 @@ def verdict(results: Results) -> Verdict:
     return Verdict(checks, numbers)
 
 
-def plot(rows: list[dict[str, Any]]) -> Any:
+def plot(rows: list[Row]) -> plots.Chart:
     """The Q error over time, and what the dual policy loses."""
     axes = {"q_error": "Q error (units of value)", "dual_value_loss": "value lost by the dual policy (units of value)"}
     return plots.over_steps(rows, TITLE, axes)

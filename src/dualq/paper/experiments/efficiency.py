@@ -14,13 +14,12 @@ Checks    per rival: on no problem is Algorithm 1's median value_loss at N = 20,
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from dualq.online import task_of
 from dualq.paper.experiments import methods, plots
-from dualq.paper.experiments.curves import Curve, Measured, Results, code_words, median, source_words, summary_row
+from dualq.paper.experiments.curves import Curve, Measured, Results, Row, code_words, median, source_words, summary_row
 from dualq.paper.experiments.verdicts import Check, Verdict, below, listed
 from dualq.solvers import solve
 from dualq.worlds import Simulator, problems
@@ -61,7 +60,7 @@ def _curve(problem: str, method: str) -> Curve:
     source, sampling = sources()[problem]
     task, exact = task_of(source, sampling), solve(source.mdp)
 
-    def measure(seed: int) -> dict[str, Any]:
+    def measure(seed: int) -> dict[str, np.ndarray]:
         return methods.measured(method, task, exact, SIZES, seed)
 
     words = {"code": code_words(methods.__file__), "source": source_words(source, sampling)}
@@ -77,7 +76,7 @@ def tuned(measured: Measured, metric: str) -> np.ndarray | None:
     return np.stack([tables[setting][:, i] for i, setting in enumerate(best)], axis=1)
 
 
-def rows(results: Results) -> list[dict[str, Any]]:
+def rows(results: Results) -> list[Row]:
     """The tidy table."""
     found = []
     for metric in METRICS:
@@ -110,7 +109,7 @@ def verdict(results: Results) -> Verdict:
     return Verdict(checks, numbers)
 
 
-def plot(rows: list[dict[str, Any]]) -> Any:
+def plot(rows: list[Row]) -> plots.Chart:
     """A panel per problem."""
     losses = [row for row in rows if row["metric"] == "value_loss"]
     axes = {"value_loss": "value lost in the worst state"}

@@ -9,12 +9,11 @@ Checks    for every gamma_0 the median falls from 1e3 to 1e4 and from 1e4 to 1e5
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from dualq.paper.experiments import plots
-from dualq.paper.experiments.curves import Curve, Results, by_step, median
+from dualq.paper.experiments.curves import Curve, Results, Row, by_step, median
 from dualq.paper.experiments.two_state import MARKS, SCALES, SETTINGS, problem, spd_q
 from dualq.paper.experiments.verdicts import Check, Verdict, below, listed
 from dualq.solvers import solve
@@ -31,7 +30,7 @@ def curves() -> list[Curve]:
     return [spd_q(f"gamma0={scale}", scale) for scale in SCALES]
 
 
-def rows(results: Results) -> list[dict[str, Any]]:
+def rows(results: Results) -> list[Row]:
     """The tidy table."""
     return by_step(results, ["q_error"])
 
@@ -63,6 +62,6 @@ def verdict(results: Results) -> Verdict:
     return Verdict(checks, numbers)
 
 
-def plot(rows: list[dict[str, Any]]) -> Any:
+def plot(rows: list[Row]) -> plots.Chart:
     """The error over time."""
     return plots.over_steps(rows, TITLE, {"q_error": "Q error, sum over actions of the largest (units of value)"})

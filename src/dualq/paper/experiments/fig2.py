@@ -8,12 +8,10 @@ Checks    for every gamma_0 the median of each method falls from 1e3 to 1e5 step
 
 from __future__ import annotations
 
-from typing import Any
-
 from dualq.paper.experiments import plots
-from dualq.paper.experiments.curves import Curve, Results, by_step, median
+from dualq.paper.experiments.curves import Curve, Results, Row, by_step, median
 from dualq.paper.experiments.two_state import MARKS, SCALES, SETTINGS, spd_q, spd_rl
-from dualq.paper.experiments.verdicts import Check, Verdict, below, listed, shown
+from dualq.paper.experiments.verdicts import Check, Number, Verdict, below, listed, shown
 
 __all__ = ["CLAIM", "NAME", "SETTINGS", "TITLE", "curves", "plot", "rows", "verdict"]
 
@@ -29,7 +27,7 @@ def curves() -> list[Curve]:
     return ours + [spd_rl(f"gamma0={scale}", scale, "SPD-RL") for scale in SCALES]
 
 
-def rows(results: Results) -> list[dict[str, Any]]:
+def rows(results: Results) -> list[Row]:
     """The tidy table."""
     return by_step(results, ["dual_policy_error"])
 
@@ -42,7 +40,7 @@ def verdict(results: Results) -> Verdict:
         for mark in MARKS
     }
 
-    def at(method: str, scale: int, mark: int) -> Any:
+    def at(method: str, scale: int, mark: int) -> Number:
         return numbers[f"dual_policy_error/{method} gamma0={scale}/{mark}"]
 
     checks = []
@@ -58,6 +56,6 @@ def verdict(results: Results) -> Verdict:
     return Verdict(checks, numbers)
 
 
-def plot(rows: list[dict[str, Any]]) -> Any:
+def plot(rows: list[Row]) -> plots.Chart:
     """The two methods side by side."""
     return plots.over_steps(rows, TITLE, {"dual_policy_error": "dual policy error (0 to 2)"}, zero=True)

@@ -11,14 +11,12 @@ Checks    per gamma_0: at 1e5 most seeds have the right primal policy (median 0)
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from dualq.paper.experiments import plots
-from dualq.paper.experiments.curves import Curve, Measured, Results, by_step, exactly, mean, median
+from dualq.paper.experiments.curves import Curve, Measured, Results, Row, by_step, exactly, mean, median
 from dualq.paper.experiments.two_state import MARKS, SCALES, SETTINGS, q_learning, spd_q
-from dualq.paper.experiments.verdicts import Check, Verdict, below, listed, shown
+from dualq.paper.experiments.verdicts import Check, Number, Verdict, below, listed, shown
 
 __all__ = ["CLAIM", "NAME", "SETTINGS", "TITLE", "curves", "plot", "rows", "verdict"]
 
@@ -33,7 +31,7 @@ def curves() -> list[Curve]:
     return ours + [q_learning(f"gamma0={scale}", scale, "Q-learning") for scale in SCALES]
 
 
-def rows(results: Results) -> list[dict[str, Any]]:
+def rows(results: Results) -> list[Row]:
     """The tidy table."""
     return by_step(results, ["primal_policy_error", "dual_policy_error"])
 
@@ -49,7 +47,7 @@ def verdict(results: Results) -> Verdict:
         numbers[f"mean/wrong_policy/{method} {curve}/{MARKS[-1]}"] = mean(wrong.astype(float))
         numbers[f"right_from/{method} {curve}"] = exactly(_right_from(measured))
 
-    def at(metric: str, method: str, scale: int) -> Any:
+    def at(metric: str, method: str, scale: int) -> Number:
         return numbers[f"{metric}/{method} gamma0={scale}/{MARKS[-1]}"]
 
     checks = []
@@ -84,7 +82,7 @@ def _right_from(measured: Measured) -> float:
     return float(measured.steps[last + 1]) if last + 1 < measured.steps.size else np.inf
 
 
-def plot(rows: list[dict[str, Any]]) -> Any:
+def plot(rows: list[Row]) -> plots.Chart:
     """The two methods side by side."""
     primal = [row for row in rows if row["metric"] == "primal_policy_error"]
     return plots.over_steps(primal, TITLE, {"primal_policy_error": "primal policy error (0 to 2)"}, zero=True)

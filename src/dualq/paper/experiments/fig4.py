@@ -12,14 +12,22 @@ Checks    one per reading and start: at T = 5000 the mean over the seeds is with
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from dualq.online import SPDQ, QLearning, inverse_sqrt
 from dualq.paper.experiments import plots
-from dualq.paper.experiments.curves import Curve, Results, by_step, code_words, decades, mean, source_words, trained
-from dualq.paper.experiments.verdicts import Check, Verdict, shown
+from dualq.paper.experiments.curves import (
+    Curve,
+    Results,
+    Row,
+    by_step,
+    code_words,
+    decades,
+    mean,
+    source_words,
+    trained,
+)
+from dualq.paper.experiments.verdicts import Check, Verdict, shown, value_of
 from dualq.solvers import solve
 from dualq.worlds import Simulator, problems
 
@@ -59,7 +67,7 @@ def _optimal(grid: Simulator, panel: str) -> Curve:
     """What the best policy gets: a line, the same for every seed."""
     words = {"code": code_words(__file__), "source": source_words(grid), "record": list(RECORD)}
 
-    def measure(seed: int) -> dict[str, Any]:
+    def measure(seed: int) -> dict[str, np.ndarray]:
         policy, v, total = solve(grid.mdp).primal_policy, grid.start, 0.0
         P, R = policy.chain(grid.mdp)
         for _ in range(8):
@@ -69,7 +77,7 @@ def _optimal(grid: Simulator, panel: str) -> Curve:
     return Curve("optimal", panel, words, measure)
 
 
-def rows(results: Results) -> list[dict[str, Any]]:
+def rows(results: Results) -> list[Row]:
     """The tidy table."""
     return by_step(results, ["average_reward"])
 
@@ -87,14 +95,14 @@ def verdict(results: Results) -> Verdict:
         theirs, best = (
             numbers[f"mean/average_reward/{panel}/{name}/{MARKS[-1]}"] for name in ("Q-learning", "optimal")
         )
-        near = ours["value"] > 0.9 * theirs["value"] and ours["value"] > first["value"]
+        near = value_of(ours) > 0.9 * value_of(theirs) and value_of(ours) > value_of(first)
         interval = "" if ours["low"] is None else f" [{ours['low']:.3g}, {ours['high']:.3g}]"
         because = f"mean {shown(ours)}{interval} at 5000 steps, Q-learning {shown(theirs)}, optimal {shown(best)}"
         checks.append(Check(f"{panel}: the mean average reward comes within a tenth of Q-learning's", near, because))
     return Verdict(checks, numbers)
 
 
-def plot(rows: list[dict[str, Any]]) -> Any:
+def plot(rows: list[Row]) -> plots.Chart:
     """A panel per reading and start; lines are medians, points are means."""
     axis = {"average_reward": "average reward per step, over eight steps"}
     return plots.over_steps(rows, TITLE, axis, zero=True, points="mean", columns=2)

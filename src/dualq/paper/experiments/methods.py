@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
@@ -28,9 +28,11 @@ from dualq.online import (
     SPDQ,
     SPDRL,
     Algorithm,
+    ByVisits,
     ProblemT,
     QLearning,
     StateT,
+    StepSize,
     Task,
     constant,
     inverse_sqrt,
@@ -38,9 +40,11 @@ from dualq.online import (
     train,
     visits,
 )
+from dualq.paper.experiments.two_state import Choices
 from dualq.solvers import solve
 
 Array = np.ndarray
+Rule: TypeAlias = "ByVisits | StepSize"
 Answer = tuple[Array | None, TablePolicy]  # Q, policy
 Method = Callable[[Task, Recorded, int, int], Answer]  # task, rows, N, seed
 
@@ -89,11 +93,11 @@ def spd_rl(scale: float, part: float) -> Method:
     return method
 
 
-def _choices(task: Task, scale: float, part: float) -> dict[str, Any]:
+def _choices(task: Task, scale: float, part: float) -> Choices:
     return {"step_size": inverse_sqrt(scale), "weights": part * task.mdp.reward_bound / task.mdp.num_states}
 
 
-def q_learning(rule: Any, passes: int = 1) -> Method:
+def q_learning(rule: Rule, passes: int = 1) -> Method:
     """Q-learning with this step size, so many times through the rows."""
 
     def method(task: Task, rows: Recorded, N: int, seed: int) -> Answer:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeAlias
+
+from dualq.paper.experiments.curves import Row
 
 # Dark to light, and of different hues.
 COLOURS = ("#000000", "#1b4f9c", "#c4501b", "#6a9a2d", "#8a63b8", "#c99a1e", "#8f8f8f", "#5fb3c9")
@@ -17,17 +20,18 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down"
 PANEL = {"width": 330, "height": 250}
 STEP = "step (one transition each)"
 POINTS = 8  # per curve, about
+Chart: TypeAlias = Any  # of Altair, whose methods are made at run time
 SCALE = 1.4  # of the PNG: 100 dots per inch where the SVG has 72
 
 
-def svg(chart: Any) -> bytes:
+def svg(chart: Chart) -> bytes:
     """The chart as a vector file."""
     import vl_convert
 
     return vl_convert.vegalite_to_svg(chart.to_dict()).encode()
 
 
-def png(chart: Any) -> bytes:
+def png(chart: Chart) -> bytes:
     """The chart as a bitmap."""
     import vl_convert
 
@@ -35,7 +39,7 @@ def png(chart: Any) -> bytes:
 
 
 def over_steps(
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[Row],
     title: str,
     axes: Mapping[str, str],
     *,
@@ -45,7 +49,7 @@ def over_steps(
     columns: int | None = None,
     least: float | None = None,
     subtitle: str = "",
-) -> Any:
+) -> Chart:
     """Panels side by side: one per panel of the table and metric in `axes`, {metric: words of its axis}.
 
     zero     a linear axis from zero; else logarithmic, without what is not positive
@@ -56,7 +60,9 @@ def over_steps(
 
     text = f"{_caption(rows, points)} {subtitle}"
     if least is not None:
-        rows = [{**row, **{side: max(row[side], least) for side in ("low", "median", "high")}} for row in rows]
+        rows = [row.copy() for row in rows]
+        for row in rows:
+            row["low"], row["median"], row["high"] = (max(x, least) for x in (row["low"], row["median"], row["high"]))
         text = f"{text} What is below {least:g} is drawn as {least:g}."
     metrics = [metric for metric in axes if any(row["metric"] == metric for row in rows)]
     curves = list(dict.fromkeys(row["curve"] for row in rows))
@@ -66,17 +72,17 @@ def over_steps(
         for panel in panels:
             part = [row for row in rows if row["metric"] == metric and row["panel"] == panel]
             charts.append(_panel(alt, part, panel, axes[metric], x, zero, points, curves))
-    grid: Any = alt.concat(*charts, columns=columns or max(len(charts), 1), spacing=28)
+    grid: Chart = alt.concat(*charts, columns=columns or max(len(charts), 1), spacing=28)
     return finished(grid, title, text)
 
 
-def _caption(rows: Sequence[Mapping[str, Any]], points: str) -> str:
+def _caption(rows: Sequence[Row], points: str) -> str:
     seeds = max(row["seeds"] for row in rows)
     where = "points: means" if points == "mean" else "points: to tell the lines apart"
     return f"Line: median of {seeds} seeds; band: quartiles; {where}."
 
 
-def finished(chart: Any, title: str, subtitle: str) -> Any:
+def finished(chart: Chart, title: str, subtitle: str) -> Chart:
     """Title and sizes of letters, the same for all."""
     import altair as alt
 
@@ -91,7 +97,7 @@ def finished(chart: Any, title: str, subtitle: str) -> Any:
     return chart.configure_view(stroke="#bbbbbb")
 
 
-def scales(alt: Any, curves: Sequence[str], columns: int = 4) -> dict[str, Any]:
+def scales(alt: ModuleType, curves: Sequence[str], columns: int = 4) -> dict[str, Chart]:
     """Colour, dashes and shape of every curve, with one legend for the three."""
     legend = alt.Legend(title=None, orient="bottom", direction="horizontal", columns=columns)
     n = len(curves)
@@ -102,7 +108,7 @@ def scales(alt: Any, curves: Sequence[str], columns: int = 4) -> dict[str, Any]:
     }
 
 
-def log_axis(alt: Any, field: str, title: str, values: Sequence[float]) -> Any:
+def log_axis(alt: ModuleType, field: str, title: str, values: Sequence[float]) -> tuple[str, Chart, Chart]:
     """A logarithmic axis with powers of ten."""
     low, high = min(values), max(values)
     decade = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
@@ -118,8 +124,8 @@ def log_axis(alt: Any, field: str, title: str, values: Sequence[float]) -> Any:
 
 
 def _panel(
-    alt: Any,
-    rows: Sequence[Mapping[str, Any]],
+    alt: ModuleType,
+    rows: Sequence[Row],
     panel: str,
     y_title: str,
     x_title: str,
@@ -127,9 +133,9 @@ def _panel(
     points: str,
     curves: Sequence[str],
     legend_columns: int = 4,
-) -> Any:
+) -> Chart:
     """One panel: bands, lines, points."""
-    shown = [dict(row) for row in rows if zero or row["median"] > 0.0]
+    shown = [row.copy() for row in rows if zero or row["median"] > 0.0]
     if not zero:  # a band that goes below zero goes to the edge
         least = min((row["low"] for row in shown if row["low"] > 0.0), default=1.0)
         for row in shown:
@@ -154,7 +160,7 @@ def _panel(
     return alt.layer(band, line, dot).properties(**PANEL, **({"title": panel} if panel else {}))
 
 
-def _some(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _some(rows: Sequence[Row]) -> list[Row]:
     """A few rows of each curve, at other places for each, so that points do not cover each other."""
     found = []
     for i, curve in enumerate(dict.fromkeys(row["curve"] for row in rows)):
@@ -170,7 +176,7 @@ def _folded(text: str, width: int = 110) -> list[str]:
     return textwrap.wrap(text, width)
 
 
-def by_panel(rows: Sequence[Mapping[str, Any]], title: str, axes: Mapping[str, str], *, columns: int) -> Any:
+def by_panel(rows: Sequence[Row], title: str, axes: Mapping[str, str], *, columns: int) -> Chart:
     """Panels of which each has one metric; the curves have the same names in all."""
     import altair as alt
 
@@ -183,8 +189,8 @@ def by_panel(rows: Sequence[Mapping[str, Any]], title: str, axes: Mapping[str, s
 
 
 def own_legends(
-    rows: Sequence[Mapping[str, Any]], title: str, metric: str, y_title: str, *, columns: int, zero: bool = False
-) -> Any:
+    rows: Sequence[Row], title: str, metric: str, y_title: str, *, columns: int, zero: bool = False
+) -> Chart:
     """Panels with different curves: a legend under each."""
     import altair as alt
 
@@ -193,6 +199,6 @@ def own_legends(
         part = [row for row in rows if row["metric"] == metric and row["panel"] == panel]
         curves = list(dict.fromkeys(row["curve"] for row in part))
         charts.append(_panel(alt, part, panel, y_title, STEP, zero, "median", curves, legend_columns=2))
-    grid: Any = alt.concat(*charts, columns=columns, spacing=28)
+    grid: Chart = alt.concat(*charts, columns=columns, spacing=28)
     grid = grid.resolve_scale(color="independent", shape="independent", strokeDash="independent")
     return finished(grid, title, _caption(rows, "median"))

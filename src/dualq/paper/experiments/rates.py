@@ -11,13 +11,11 @@ Checks    per method and eta: D's slope is not above -1/2 by more than its uncer
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from dualq.online import SPDQ, SPDRL
 from dualq.paper.experiments import plots
-from dualq.paper.experiments.curves import Curve, Measured, Results, by_step, decades, median, trained
+from dualq.paper.experiments.curves import Curve, Measured, Results, Row, by_step, decades, median, trained
 from dualq.paper.experiments.two_state import choices, problem
 from dualq.paper.experiments.verdicts import Check, Verdict, below, shown
 
@@ -70,7 +68,7 @@ def slopes(measured: Measured, metric: str) -> np.ndarray:
     return found
 
 
-def rows(results: Results) -> list[dict[str, Any]]:
+def rows(results: Results) -> list[Row]:
     """The tidy table."""
     return by_step(results, METRICS)
 
@@ -98,7 +96,7 @@ def verdict(results: Results) -> Verdict:
     return Verdict(checks, numbers)
 
 
-def plot(rows: list[dict[str, Any]]) -> Any:
+def plot(rows: list[Row]) -> plots.Chart:
     """A panel per metric."""
     axes = {
         "q_error": "Q error (units of value)",

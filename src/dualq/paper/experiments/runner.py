@@ -12,17 +12,21 @@ import json
 import os
 import platform
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from dualq._version import __version__
-from dualq.base import ModelError, nearest, write_whole
-from dualq.paper.experiments import LONG, NAMES, experiment, plots
-from dualq.paper.experiments.curves import CONFIDENCE, Curve, Measured, Results
+from dualq.base import Json, ModelError, nearest, write_whole
+from dualq.paper.experiments import LONG, NAMES, Experiment, experiment, plots
+from dualq.paper.experiments.curves import CONFIDENCE, Curve, Measured, Results, Row
+from dualq.paper.experiments.verdicts import Entry
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 FORMAT = 1
 PACKAGES = ("numpy", "scipy", "numba")
@@ -32,14 +36,34 @@ COLUMNS = ("panel", "curve", "metric", "x", "median", "low", "high", "mean", "se
 KNOWN_WARNINGS = (r"zeta is ", r"\d+ pairs of state and action are never seen")
 
 
+class Summed(Entry):
+    """The entry of an experiment in summary.json."""
+
+    title: str
+    claim: str
+    settings: Mapping[str, Json]
+    files: list[str]
+
+
+class Summary(TypedDict):
+    """summary.json."""
+
+    format: int
+    dualq: str
+    versions: dict[str, str]
+    seeds: int
+    confidence: float
+    experiments: dict[str, Summed]
+
+
 def reproduce(
     names: Sequence[str] = ("all",),
     out: str | os.PathLike[str] = "reproduced",
     seeds: int = 50,
     *,
     progress: bool = False,
-    said: Callable[[str, dict[str, Any]], None] | None = None,
-) -> dict[str, Any]:
+    said: Callable[[str, Summed], None] | None = None,
+) -> Summary:
     """Run experiments with the seeds 0, ..., seeds - 1 and write what they show into the folder `out`; the summary.
 
     names      of experiments, or "all" for every one but the long ones
@@ -108,7 +132,7 @@ def _to_do(curves: dict[str, list[Curve]], folder: Path, seeds: int) -> int:
     return seeds * sum(not path.exists() for path in files)
 
 
-def _written(module: Any, results: Results, folder: Path) -> dict[str, Any]:
+def _written(module: Experiment, results: Results, folder: Path) -> Summed:
     """Write the table and the plots of an experiment; its entry in the summary."""
     name, rows = module.NAME, module.rows(results)
     chart = module.plot(rows)
@@ -124,34 +148,35 @@ def _written(module: Any, results: Results, folder: Path) -> dict[str, Any]:
     }
 
 
-def _csv(rows: Sequence[dict[str, Any]]) -> bytes:
+def _csv(rows: Sequence[Row]) -> bytes:
     text = io.StringIO(newline="")
-    table: Any = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(COLUMNS)
+    table.writerows([row[name] for name in COLUMNS] for row in map(dict, rows))
     return text.getvalue().encode()
 
 
-def _json(value: Any) -> bytes:
+def _json(value: object) -> bytes:
     return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def _summary(folder: Path, seeds: int) -> dict[str, Any]:
+def _summary(folder: Path, seeds: int) -> Summary:
     """The summary to add to: that of the folder where it was made with the same seeds and versions, else a new one."""
-    head = {
+    head: Summary = {
         "format": FORMAT,
         "dualq": __version__,
         "versions": {"python": platform.python_version(), **{package: version(package) for package in PACKAGES}},
         "seeds": seeds,
         "confidence": CONFIDENCE,
+        "experiments": {},
     }
     try:
         before = json.loads((folder / "summary.json").read_text())
-        same = all(before[name] == value for name, value in head.items())
-        done = dict(before["experiments"]) if same else {}
+        if all(before[name] == value for name, value in head.items() if name != "experiments"):
+            head["experiments"] = dict(before["experiments"])
     except (OSError, ValueError, KeyError, TypeError):
-        done = {}
-    return {**head, "experiments": done}
+        pass
+    return head
 
 
 @contextmanager
@@ -166,7 +191,7 @@ class _Bar:
     """How many runs are done, on standard error."""
 
     def __init__(self, wanted: bool, total: int):
-        self.progress: Any = None
+        self.progress: Progress | None = None
         if wanted:
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

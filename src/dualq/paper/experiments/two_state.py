@@ -8,9 +8,9 @@ the paper's own zeta fails there; it is used all the same.)
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TypedDict, Unpack
 
-from dualq.online import SPDQ, SPDRL, QLearning, inverse_sqrt
+from dualq.online import SPDQ, SPDRL, QLearning, StepSize, inverse_sqrt
 from dualq.paper.experiments.curves import Curve, decades, trained
 from dualq.worlds import Simulator, problems
 
@@ -37,9 +37,21 @@ def problem() -> Simulator:
     return problems.two_state()
 
 
-def choices(scale: float, **others: Any) -> dict[str, Any]:
+class Choices(TypedDict, total=False):
+    """What the primal-dual methods let the user choose."""
+
+    step_size: StepSize
+    weights: float
+    zeta: float
+    start: str
+    average_power: float
+    average_from: int
+
+
+def choices(scale: float, **others: Unpack[Choices]) -> Choices:
     """The paper's choices, or others."""
-    return {"step_size": inverse_sqrt(scale), "weights": ETA, "zeta": ZETA, **others}
+    paper: Choices = {"step_size": inverse_sqrt(scale), "weights": ETA, "zeta": ZETA}
+    return paper | others
 
 
 def spd_q(name: str, scale: int, panel: str = "") -> Curve:

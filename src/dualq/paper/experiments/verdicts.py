@@ -7,11 +7,18 @@ that it does not hold by luck.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
-Number = Mapping[str, Any]  # value, low, high: numbers, or None where there is none
+
+class Number(TypedDict):
+    """A number with its interval; None where there is none."""
+
+    value: float | None
+    low: float | None
+    high: float | None
 
 
 @dataclass(frozen=True)
@@ -21,6 +28,15 @@ class Check:
     claim: str
     holds: bool
     because: str
+
+
+class Entry(TypedDict):
+    """A verdict as it stands in summary.json."""
+
+    verdict: str
+    sentence: str
+    checks: list[dict[str, str | bool]]
+    numbers: dict[str, Number]
 
 
 @dataclass(frozen=True)
@@ -41,23 +57,27 @@ class Verdict:
         parts = [f"{check.claim}: {'yes' if check.holds else 'no'} ({check.because})" for check in self.checks]
         return "; ".join(parts)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Entry:
         """For summary.json."""
-        checks = [{"claim": c.claim, "holds": c.holds, "because": c.because} for c in self.checks]
         return {
             "verdict": self.word,
             "sentence": self.sentence,
-            "checks": checks,
-            "numbers": {name: dict(number) for name, number in self.numbers.items()},
+            "checks": [{"claim": c.claim, "holds": c.holds, "because": c.because} for c in self.checks],
+            "numbers": dict(self.numbers),
         }
 
 
-def judged(answers: Any) -> str:
+def judged(answers: Iterable[bool]) -> str:
     """The word for a list of answers."""
     answers = list(answers)
     if all(answers):
         return "reproduced"
     return "in part" if any(answers) else "not"
+
+
+def value_of(number: Number) -> float:
+    """The number itself; NaN, which compares with nothing, where there is none."""
+    return math.nan if number["value"] is None else number["value"]
 
 
 def below(one: Number, other: Number) -> bool:
