@@ -1,7 +1,7 @@
 """Marked rows beside the others: do they earn, cost or decide otherwise, in the same state and action?
 
 Choices   (actions, states) are compared by their counts and by the shares of the commonest, within groups of rows.
-Means     of rewards and costs are compared within every pair (s, a): `change.alike_means`, whatever their distribution.
+Means     of rewards and costs are compared within every pair (s, a): `alike_means`, whatever their distribution.
 Shocks    All shops may have a bad day, and all marked rows may lie on one day: then their rewards are not independent.
           On a shared clock the sum D of what marked rows earn beyond the means of their pairs has the variance
           sum sigma^2 (k + k^2 / n) + tau^2 sum k_m^2 for k marked and n other rows of a pair, k_m marked rows at moment
@@ -99,7 +99,7 @@ def _with_shocks(t: Array, pair: Array, marked: Array, beyond: Array, k: Array, 
 def other_choices(marked: Array, others: Array, group: Array, choice: Array, groups: int) -> float:
     """The p-value of the hypothesis that marked rows have the choices of others, in every group; 1: not tested.
 
-    Tables of counts (`change.alike_counts`) see every choice, but need many marked rows; the share of each of the
+    Tables of counts (`alike_counts`) see every choice, but need many marked rows; the share of each of the
     commonest choices needs few. Both are asked, and pay for each other.
     """
     use, _, _ = _compared(np.where(choice >= 0, group, -1), marked, others, groups)

@@ -1,6 +1,6 @@
 """Limits on large models: the program with limits by Dantzig and Wolfe's decomposition, policies as columns.
 
-Problem   max d'R  s.t.  c_i'd <= b_i,  d an occupancy from the start nu, as probabilities      (saddle/constrained.py)
+Problem   max d'R  s.t.  c_i'd <= b_i,  d an occupancy from the start nu, as probabilities                (program.py)
           (z_i c_i and z_i b_i stand for c_i and b_i below, z_i = -1 for "at least")
 Master    The occupancies are the mixtures of those d_p of deterministic policies p. With r_p = d_p'R, c_ip = c_i'd_p,
 

@@ -1,6 +1,6 @@
 """Primal-dual hybrid gradient with limits: one more multiplier w_j >= 0 per limit, the price of it.
 
-Problem   that of pdhg.py with limits on averages (saddle/constrained.py). Every occupancy has the mass B, so
+Problem   that of pdhg.py with limits on averages (program.py). Every occupancy has the mass B, so
           c_j'lambda <= B b_j is G_j'lambda <= 0 with G_j = (c_j - b_j) / span_j, turned by its sign for "at least":
 
               min over V, w >= 0, max over lambda in D of  L(V, w, lambda) = eta'V + lambda'(R - G w - K V)
