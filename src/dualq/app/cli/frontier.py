@@ -48,6 +48,7 @@ def frontier(
             "sense": curve.sense,
             "confidence": curve.confidence,
             "blocks": curve.blocks,
+            "ledger": curve.ledger.summary(),
             "recommended": curve.chosen,
             "points": curve.rows(),
             "files": [str(out)] if out else [],

@@ -22,6 +22,7 @@ class FrontierFacts(TypedDict):
     sense: str
     confidence: float
     blocks: int
+    ledger: list[dict[str, object]]  # what 1 - confidence was spent on
     recommended: dict[str, float]  # value, error, cost, cost_error of the fit's own policy
     points: list[dict[str, float]]
     files: list[str]

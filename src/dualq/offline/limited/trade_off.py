@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -30,8 +30,9 @@ from dualq.model import TablePolicy
 from dualq.offline.limited.asked import Asked
 from dualq.offline.limited.estimates import Estimates
 from dualq.offline.limited.parsing import asked_for
-from dualq.offline.limited.programs import DUST, moved_family, pair_frequencies
+from dualq.offline.limited.programs import DUST, Family, moved_family, pair_frequencies
 from dualq.proof import AverageBounds, Ledger
+from dualq.solvers import LimitedSolution
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,44 +89,61 @@ def frontier_of(
         asked = (*asked, mine)
     if not mine.bounded:
         raise LogError(f"the limit {name!r} is no average of a cost; a trade-off needs one")
-    family = moved_family(estimates, asked, policy, pair_frequencies(estimates), (name,))
-    low, first = family.tightest
-    high = max(family.loosest(estimates.careful.policy), low) + DUST  # at the very edge the price is anything
-    solutions = [first, *(family.at(u) for u in np.linspace(low, high, points)[1:])]
     counted = mine.column is None or all(mine.column in block.cost_sums for block in blocks)
     kept = list(blocks) if counted else [estimates.counts]
-    alpha = estimates.careful.mdp.discount
     ledger = Ledger(1.0 - confidence)
-    of_values, of_costs = ledger.alike("values", "costs")
-    ledger.cover("every point of the curve, and every other policy")
-    values = AverageBounds(kept, alpha, estimates.start, of_values)
-    costs = mine.bounds(kept, alpha, estimates.start, of_costs)
-    limit = family.averages[name]
-    points_found: list[dict[str, float]] = []
-    for u, solution in zip(np.linspace(low, high, points), solutions, strict=True):
-        if solution is None:  # a program at the edge that the solver could not keep: its neighbours say enough
-            continue
-        chosen = solution.dual_policy
-        expected, cost = estimates.value(chosen), estimates.of(mine, chosen)
-        on_log = estimates.counts.support.to_log(chosen.matrix)
-        value_low, value_high = values.of(on_log)
-        cost_low, cost_high = (mine.scale * end for end in costs.of(on_log))
-        points_found.append(
-            {
-                "limit": family.bound(limit, u),
-                "value": expected.value,
-                "error": expected.error_or_nan,
-                "low": value_low / (1.0 - alpha),
-                "high": value_high / (1.0 - alpha),
-                "cost": cost.value,
-                "cost_error": cost.error_or_nan,
-                "cost_low": cost_low,
-                "cost_high": cost_high,
-                "careful": solution.objective,
-                "price": solution.prices[name],
-            }
-        )
-    columns = {key: np.array([point[key] for point in points_found]) for key in points_found[0]}
+    bounds = _bounds(mine, kept, estimates, ledger)
+    family = moved_family(estimates, asked, policy, pair_frequencies(estimates), (name,))
+    found = [_point(u, solution, mine, family, estimates, bounds) for u, solution in _solved(family, estimates, points)]
+    columns = {key: np.array([point[key] for point in found]) for key in found[0]}
     value, cost = estimates.value(policy), estimates.of(mine, policy)
     own = {"value": value.value, "error": value.error_or_nan, "cost": cost.value, "cost_error": cost.error_or_nan}
     return Frontier(name, mine.limit.sense, confidence, len(kept), columns, own, ledger)
+
+
+class Bounds(NamedTuple):
+    """What is proven of any policy, and so of every point: both together, with the trade-off's confidence."""
+
+    values: AverageBounds
+    costs: AverageBounds
+
+
+def _bounds(mine: Asked, blocks: Sequence[Counts], estimates: Estimates, ledger: Ledger) -> Bounds:
+    alpha, start = estimates.careful.mdp.discount, estimates.start
+    of_values, of_costs = ledger.alike("values", "costs")
+    ledger.cover("every point of the curve, and every other policy")
+    return Bounds(AverageBounds(blocks, alpha, start, of_values), mine.bounds(blocks, alpha, start, of_costs))
+
+
+def _solved(family: Family, estimates: Estimates, points: int) -> list[tuple[float, LimitedSolution]]:
+    """(shift, program solved there) from the tightest limit to one that stands in nobody's way."""
+    low, first = family.tightest
+    high = max(family.loosest(estimates.careful.policy), low) + DUST  # at the very edge the price is anything
+    shifts = [float(u) for u in np.linspace(low, high, points)]
+    solved = [(shifts[0], first), *((u, family.at(u)) for u in shifts[1:])]
+    # a program at the edge that the solver could not keep is left out: its neighbours say enough
+    return [(u, solution) for u, solution in solved if solution is not None]
+
+
+def _point(
+    u: float, solution: LimitedSolution, mine: Asked, family: Family, estimates: Estimates, bounds: Bounds
+) -> dict[str, float]:
+    """The columns of one point."""
+    chosen, alpha = solution.dual_policy, estimates.careful.mdp.discount
+    value, cost = estimates.value(chosen), estimates.of(mine, chosen)
+    on_log = estimates.counts.support.to_log(chosen.matrix)
+    value_low, value_high = bounds.values.of(on_log)
+    cost_low, cost_high = (mine.scale * end for end in bounds.costs.of(on_log))
+    return {
+        "limit": family.bound(family.averages[mine.name], u),
+        "value": value.value,
+        "error": value.error_or_nan,
+        "low": value_low / (1.0 - alpha),
+        "high": value_high / (1.0 - alpha),
+        "cost": cost.value,
+        "cost_error": cost.error_or_nan,
+        "cost_low": cost_low,
+        "cost_high": cost_high,
+        "careful": solution.objective,
+        "price": solution.prices[mine.name],
+    }
