@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -83,6 +84,7 @@ def past_the_face(name: str, targets: set[tuple[str, bool]], faces: dict[str, se
     return sorted(f"{name} imports {t}" for t in deep if t.split(".", 1)[1] not in faces[room_of(t)])
 
 
+@cache
 def graph() -> dict[str, set[tuple[str, bool]]]:
     files = modules()
     return {name: imported(path.read_text(), set(files)) for name, path in files.items()}

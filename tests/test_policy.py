@@ -90,12 +90,13 @@ def test_value_of_a_geometric_series():
     np.testing.assert_allclose(TablePolicy.uniform(mdp).value(mdp), 30.0, rtol=1e-14)
 
 
-def test_occupancy_counts_simulated_discounted_visits():
-    # 4,000 walks; each entry is the mean of bounded variables, compared at five standard errors:
+@pytest.mark.parametrize("walks", [1000, pytest.param(4000, marks=pytest.mark.slow)])
+def test_occupancy_counts_simulated_discounted_visits(walks):
+    # Each entry is the mean of bounded variables, compared at five standard errors:
     # the chance that any of the four is off by more is below 4 * 6e-7.
     simulator = problems.two_state()
     mdp, rng = simulator.mdp, np.random.default_rng(0)
-    visits = np.zeros((4000, 2, 2))
+    visits = np.zeros((walks, 2, 2))
     for walk in visits:
         s, weight = simulator.reset(rng), 1.0
         while weight > 1e-4:
@@ -105,7 +106,7 @@ def test_occupancy_counts_simulated_discounted_visits():
             _, s = simulator.step(s, a, rng)
     expected = simulator.behaviour.occupancy(mdp, simulator.start)
     error = np.abs(visits.mean(axis=0) - expected)
-    assert (error <= 5 * visits.std(axis=0) / np.sqrt(4000) + 2e-3).all()
+    assert (error <= 5 * visits.std(axis=0) / np.sqrt(walks) + 2e-3).all()
 
 
 def test_greedy_takes_the_first_of_equals_and_never_what_does_not_exist():
