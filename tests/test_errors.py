@@ -8,7 +8,8 @@ import pytest
 from dualq.base import about
 from dualq.base.errors import DualqError, ErrorParts, InfeasibleError, LabelError, LogError, ModelError
 from dualq.base.labels import Labels
-from dualq.model import MDP, Policy, limits, read_model
+from dualq.logs import read_log
+from dualq.model import MDP, TablePolicy, limits, read_model
 from dualq.solvers import solve
 
 HEADER = "state,action,next_state,probability,reward\n"
@@ -83,7 +84,7 @@ TWO = [[[1.0, 0.0]], [[0.0, 1.0]]]
             lambda: solve(MDP(TWO, [[0.0], [1.0]], 0.9), weights=[1, -2]),
             {"argument": "weights", "state": 1, "value": -2},
         ),
-        (lambda: Policy([[0.5, 0.6]], ["a"]), {"state": "a", "value": [0.5, 0.6]}),
+        (lambda: TablePolicy([[0.5, 0.6]], ["a"]), {"state": "a", "value": [0.5, 0.6]}),
         (lambda: limits.parse("stockout=2"), {"argument": "limits", "value": "stockout=2"}),
     ],
 )
@@ -91,3 +92,31 @@ def test_models_policies_and_limits_say_what_they_are_about(make, parts):
     with pytest.raises(ModelError) as caught:
         make()
     assert caught.value.parts == parts
+
+
+LOG = "s,a,r,when\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "parts"),
+    [
+        ("0,x,1,0\n0,y,much,1\n", {}, {"row": 2, "column": "r", "value": "much"}),
+        ("0,x,1,0\n0,y,1,1,7\n", {}, {"line": 3}),
+        ("0,x,1,0\n", {"clock": "sun"}, {"argument": "clock", "value": "sun"}),
+        ("0,x,1,0\n", {"action": "b"}, {"argument": "action", "value": "b"}),
+        ("0,x,1,0\n0,y,1,1\n", {"reward_range": (1, 0)}, {"column": "reward", "value": (1, 0)}),
+    ],
+)
+def test_a_log_says_which_file_row_column_and_value(tmp_path, text, options, parts):
+    path = tmp_path / "log.csv"
+    path.write_text(LOG + text)
+    with pytest.raises(LogError) as caught:
+        read_log(path, **{"state": "s", "action": "a", "reward": "r", "time": "when"} | options)
+    assert caught.value.path == str(path)
+    assert {name: value for name, value in caught.value.parts.items() if name in parts} == parts
+
+
+def test_a_log_in_memory_has_no_path():
+    with pytest.raises(LogError) as caught:
+        read_log({"s": [1]}, state="s", action="a", reward="r", time="row")
+    assert caught.value.path is None

@@ -81,9 +81,9 @@ def test_the_hint_keeps_the_type():
 def test_a_hint_is_given_only_where_names_are_alike():
     two = Labels([(3, "winter"), (30, "summer")], ("stock", "season"))
     for asked, message in (
-        ((99, "winter"), r"known are for stock 3, 30$"),  # 99 is not like 9, nor 30 like 3
+        ((99, "winter"), r"known are 3, 30 for stock$"),  # 99 is not like 9, nor 30 like 3
         ((3, "wintr"), r"did you mean season 'winter'\?$"),
-        ((3, "july"), r"known are for season 'winter', 'summer'$"),
+        ((3, "july"), r"known are 'winter', 'summer' for season$"),
         ((3, "summer"), r"known are \(3, 'winter'\), \(30, 'summer'\)$"),  # both exist, and never together
     ):
         with pytest.raises(ModelError, match=message):

@@ -701,7 +701,7 @@ def test_an_estimate_within_a_limit_says_by_how_much(many):
         fit = dataclasses.replace(many, limits=(dataclasses.replace(kept, estimate=estimate, **one),))
         (row,) = limit_table(fit)[1]
         assert row[3] == words
-        assert f"Not guaranteed: that broken is at most 0.3. Expected is {estimate:.3g} ± 0.02." in guarantees(fit)
+        assert f"Not guaranteed: that broken is at most 0.3. Expected: {estimate:.3g} ± 0.02." in guarantees(fit)
 
 
 def test_the_page_says_how_far_the_greedy_policy_breaks_a_limit(many):

@@ -64,7 +64,7 @@ class Words(HTMLParser):
 def test_the_page_says_why_floor_and_ceiling_are_apart_and_what_to_log(fit):
     promise = fit.certificate
     for text in (Words(report_html(fit)).text, printed(fit)):
-        assert f"By up to {number(promise.regret)}, as far as the log can exclude it: " in text
+        assert f"By at most {number(promise.regret)}, as far as the log can tell: " in text
         assert promise.regret == pytest.approx(sum(promise.causes.values()))
         unseen = number(promise.causes["unsupported pairs"])
         assert f"{unseen} because some actions were never tried in their state" in text

@@ -83,7 +83,7 @@ class Labels:
             near = _meant(value, known)
             if near is not None:
                 return f"; did you mean{whose} {near!r}?"
-            return f"; known are{f' for{whose}' if whose else ''} {few(known, 5)}"
+            return f"; known are {few(known, 5)}{f' for{whose}' if whose else ''}"
         return f"; known are {few(self.values[:6], 5)}"
 
     def columns(self) -> dict[str, list[Label]]:

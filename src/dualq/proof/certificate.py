@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dualq.base import Label
+from dualq.base import Label, count
 from dualq.logs import Counts
 from dualq.proof.ledger import Ledger
 from dualq.proof.questions import Question
@@ -134,6 +134,7 @@ def rows_needed(rows: int, enough: Callable[[int], bool]) -> int | None:
 def assumptions_of(counts: Counts, ask: Question) -> tuple[str, ...]:
     """What the numbers rest on, one sentence each."""
     low, high = counts.reward_range
+    states, actions = count(len(counts.states), "state"), count(len(counts.actions), "action")
     known = "known" if counts.range_known else "as observed: no other can ever happen"
     value = f"[{ask.value_range[0]:g}, {ask.value_range[1]:g}]"
     ends = "episodes end where the log says so" if counts.ended.any() else "no episode ends: none in the log did"
@@ -148,7 +149,7 @@ def assumptions_of(counts: Counts, ask: Question) -> tuple[str, ...]:
     return (
         f"all bounds hold together with probability {ask.confidence:g}",
         *(later if ask.alpha > 0.0 else at_once),
-        f"the {len(counts.states)} states and {len(counts.actions)} actions of the log are all there are",
+        f"the {states} and {actions} of the log are all there are",
         f"rewards are in [{low:g}, {high:g}] ({known})",
         "rows were cut off independently of what happened, and none is missing because of what it showed",
         "the state includes everything that matters and that the decisions were based on",

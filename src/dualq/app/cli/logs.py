@@ -165,7 +165,7 @@ def learn(
             columns,
         )
         if log is None and any((*given, reward_range, quarantine, since, until, clock)):
-            raise LogError("columns were named, but no LOG; give the file, or leave the columns out")
+            raise LogError("options say how to read a log, but no LOG is given; give the file, or leave them out")
         if quarantine is not None and not skip_bad:
             raise LogError("--quarantine says where bad rows go, but without --skip-bad the first of them stops")
         reading: dict[str, Any]
@@ -295,5 +295,7 @@ def _range(option: str, words: str | None) -> tuple[float, float] | None:
     try:
         low, high = map(float, words.split(","))
     except ValueError:
-        raise LogError(f"{option} {words}: must be two numbers, LO,HI, such as {option}=-10,50") from None
+        raise LogError(
+            f"{option} {words}: must be two numbers, LO,HI, such as {option}=-10,50", argument=option, value=words
+        ) from None
     return low, high

@@ -295,7 +295,9 @@ def _how(fit: Fit) -> list[tuple[str, str]]:
     settings = fit.settings
     gap = "" if settings["gap"] is None else f"; duality gap {settings['gap']:.2g}"
     once = (
-        "0: only the next reward counts" if one_shot(fit) else f"{settings['discount']:g}: what one step later counts"
+        "0: only the next reward counts"
+        if one_shot(fit)
+        else f"{settings['discount']:g}: how much a reward counts one step later"
     )
     return [
         ("discount", once),

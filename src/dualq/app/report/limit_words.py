@@ -108,7 +108,7 @@ def _held(kept: Kept) -> str:
 
 def _expected(kept: Kept) -> str:
     error = f" ± {small(kept.error)}" if kept.error else ""
-    return f"Expected is {kept.estimate:.3g}{error}"
+    return f"Expected: {kept.estimate:.3g}{error}"
 
 
 def _ranges(fit: Fit, proven: Sequence[Kept]) -> list[str]:

@@ -334,7 +334,7 @@ def _returned(fit: Fit) -> str:
     return "the log's episodes, continued where they were cut off"
 
 
-USUALLY = "The truth is usually, 19 times in 20, within twice the ±."
+USUALLY = "About 19 times in 20 the truth is within twice the ±."
 
 
 def earned(fit: Fit) -> str:
@@ -396,7 +396,7 @@ def _apart(promise: Certificate) -> list[str]:
         for cause, part in sorted(promise.causes.items(), key=lambda item: -item[1])
         if part > 0.005 * promise.regret
     ]
-    apart = f"Could another policy be better? By up to {number(promise.regret)}, as far as the log can exclude it"
+    apart = f"Could another policy be better? By at most {number(promise.regret)}, as far as the log can tell"
     return [f"{apart}: {listed(parts)}."] if parts else []
 
 

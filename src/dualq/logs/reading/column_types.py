@@ -50,22 +50,27 @@ def check_types(name: str, table: Table, schema: Schema, bins: Mapping[str, obje
         for column in columns:
             kind = types[column]
             if column in bins and not (kind.is_numeric() and not kind.is_boolean()):
-                raise LogError(f"{name}: bins are given for {column!r}, which holds {_words(kind)}, not numbers")
+                wrong = f"{name}: bins are given for {column!r}, which holds {_words(kind)}, not numbers"
+                raise LogError(wrong, argument="bins", column=column)
             if kind.is_nested() or kind.is_binary() or kind.is_unknown():
-                raise LogError(f"{name}: the {part} column {column!r} holds {_words(kind)}; give its parts as columns")
+                wrong = f"{name}: the {part} column {column!r} holds {_words(kind)}; give its parts as columns"
+                raise LogError(wrong, argument=part, column=column)
     for column, following in zip(schema.state, schema.next_state, strict=False):
         if _family(types[column]) != _family(types[following]):
             raise LogError(
                 f"{name}: the state column {column!r} holds {_words(types[column])} and {following!r} "
-                f"{_words(types[following])}; both must be of one kind"
+                f"{_words(types[following])}; both must be of one kind",
+                column=following,
             )
     for part, column in (("terminal", schema.terminal), ("truncated", schema.truncated)):
         if column not in (None, ROW) and _family(types[column]) not in ("flags", "numbers", "text"):
-            raise LogError(f"{name}: the {part} column {column!r} holds {_words(types[column])}; it must hold {FLAGS}")
+            wrong = f"{name}: the {part} column {column!r} holds {_words(types[column])}; it must hold {FLAGS}"
+            raise LogError(wrong, argument=part, column=column)
     for column in (schema.reward, *schema.costs):
         kind = types[column]
         if not (kind.is_numeric() or kind.is_boolean() or kind.is_string()):
-            raise LogError(f"{name}: the column {column!r} holds {_words(kind)}; it must hold numbers")
+            wrong = f"{name}: the column {column!r} holds {_words(kind)}; it must hold numbers"
+            raise LogError(wrong, column=column)
 
 
 def _family(kind: Kind) -> str:

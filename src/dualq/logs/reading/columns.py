@@ -229,14 +229,18 @@ def _order(name: str, column: str, written: Written) -> str:
     if not written.clear:
         doubt = "it may be day/month or month/day, since no day is above 12"
         said = "say --day-first (day_first=True) or --month-first (day_first=False), or write dates as 2024-02-29"
-        raise LogError(f"{name}: the date {written.shown!r} in the column {column!r}: {doubt}; {said}")
+        raise LogError(f"{name}: {_date(column, written)}: {doubt}; {said}", column=column, value=written.shown)
     return "day, month, year" if written.one > 12 else "month, day, year"
 
 
 def _check_year(name: str, column: str, written: Written) -> None:
     if written.year < 100:
         doubt = "its year has two digits, so its order is not clear; write dates as 2024-02-29"
-        raise LogError(f"{name}: the date {written.shown!r} in the column {column!r}: {doubt}")
+        raise LogError(f"{name}: {_date(column, written)}: {doubt}", column=column, value=written.shown)
+
+
+def _date(column: str, written: Written) -> str:
+    return f"the date {written.shown!r} in the column {column!r}"
 
 
 def _read_as(written: Written, order: str) -> str:

@@ -88,7 +88,8 @@ def count_table(opened: Source, q: Questions, quarantine: Path, declared: Declar
     if rejected and not q.skip_bad:
         file, line, message, text = rejected[0]
         advice = "correct it, or set such lines aside with skip_bad=True (--skip-bad)"
-        raise LogError(f"{file}: line {line} is no row of the table, {text!r}: {message}; {advice}")
+        wrong = f"{file}: line {line} is no row of the table, {text!r}: {message}"
+        raise LogError(f"{wrong}; {advice}", line=line, value=text)
     if groups.num_rows == 0 and not q.skip_bad:
         raise LogError(f"{name}: there are no rows")
     if not q.skip_bad and _some_bad(groups, extremes, q):

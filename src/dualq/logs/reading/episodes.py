@@ -117,10 +117,12 @@ def episodes_of(q: Questions) -> Episodes | None:
 def with_clock(opened: Source, q: Questions, clock: str | None) -> tuple[Source, Questions]:
     """The decision whether time counts the steps of each episode, made once, on the whole log."""
     if clock is not None and clock not in CLOCKS:
-        raise LogError(f"{opened.name}: clock is {clock!r}; it must be shared (one for all episodes) or episode")
+        wrong = f"{opened.name}: clock is {clock!r}; it must be shared (one for all episodes) or episode"
+        raise LogError(wrong, argument="clock", value=clock)
     if not q.e or q.schema.time in (None, ROW):
         if clock is not None:
-            raise LogError(f"{opened.name}: clock is {clock!r}, which needs a time column and an episode column")
+            wrong = f"{opened.name}: clock is {clock!r}, which needs a time column and an episode column"
+            raise LogError(wrong, argument="clock", value=clock)
         return opened, q
     if clock is not None:
         return opened, replace(q, counter=clock == "episode")

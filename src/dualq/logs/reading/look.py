@@ -22,7 +22,7 @@ from dualq.logs.reading.column_types import number
 from dualq.logs.reading.columns import FEW, Numbers, dates_in, is_continuous, label_words, numbers_in, with_dates
 from dualq.logs.reading.engines import reading
 from dualq.logs.reading.expressions import Expression, Table
-from dualq.logs.reading.open_source import open_source
+from dualq.logs.reading.open_source import about_source, open_source
 from dualq.logs.reading.options import BinsAsked, Columns
 from dualq.logs.reading.profile import Clock, Column, Episodes, clock_of, columns_of, copies_of, episodes_of, labels_of
 from dualq.logs.reading.read_log import read_log
@@ -148,6 +148,7 @@ QUESTIONS = {
 HEADER = ("column", "type", "distinct", "missing", "values", "part", "why")
 
 
+@about_source
 def look(
     source: object,
     *,

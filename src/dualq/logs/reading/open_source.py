@@ -12,12 +12,14 @@ a pandas, Polars, Arrow or Spark frame, a dict of arrays, a Minari data set with
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Concatenate, ParamSpec, TypeVar
 
-from dualq.base import LogError
+from dualq.base import LogError, about
 from dualq.logs.reading.databases import of_url, open_duckdb, open_sqlite
 from dualq.logs.reading.engines import import_or_say
 from dualq.logs.reading.files import files_of, kind_of, open_arrow, open_csv, open_excel, open_json, open_parquet
@@ -38,6 +40,24 @@ _KINDS: dict[str, Callable[[list[str], str, Told], Source]] = {
     "duckdb": open_duckdb,
     "sqlite": open_sqlite,
 }
+
+Options = ParamSpec("Options")
+Answer = TypeVar("Answer")
+
+
+def about_source(
+    read: Callable[Concatenate[object, Options], Answer],
+) -> Callable[Concatenate[object, Options], Answer]:
+    """A function that reads a source, whose errors name the file or database (`error.path`) where it is one."""
+
+    @functools.wraps(read)
+    def reading(source: object, *arguments: Options.args, **options: Options.kwargs) -> Answer:
+        if not isinstance(source, str | os.PathLike):
+            return read(source, *arguments, **options)
+        with about(path=str(source)):
+            return read(source, *arguments, **options)
+
+    return reading
 
 
 def open_source(

@@ -94,4 +94,4 @@ def _bound(name: str, word: str, value: Moment | None, column: str, kind: Kind) 
         return int(str(value)) if str(value).lstrip("+-").isdigit() else float(str(value))
     except (TypeError, ValueError):
         right = "dates, such as 2024-02-29 or 2024-02-29 13:00" if kind.is_temporal() else "numbers, such as 600"
-        raise LogError(f"{name}: {word} is {value!r}; {column} has {right}") from None
+        raise LogError(f"{name}: {word} is {value!r}; {column} has {right}", argument=word, value=value) from None

@@ -27,7 +27,7 @@ from dualq.logs.reading.decisions import LARGEST
 from dualq.logs.reading.engines import reading
 from dualq.logs.reading.episodes import episodes_of, with_clock, with_flag, with_gaps
 from dualq.logs.reading.expressions import Table, row_number, window
-from dualq.logs.reading.open_source import open_source
+from dualq.logs.reading.open_source import about_source, open_source
 from dualq.logs.reading.options import BinsAsked, Columns, Moment
 from dualq.logs.reading.period import part_of
 from dualq.logs.reading.queries import Questions
@@ -39,6 +39,7 @@ from dualq.logs.table_log import TableLog
 FIRST_LOOK = 10_000  # rows
 
 
+@about_source
 def read_log(
     source: object,
     *,
@@ -179,7 +180,9 @@ def _check_once(opened: Source, columns: Iterable[str]) -> None:
     """A LogError where several columns of the file have one of these names: an engine would rename the second."""
     for column in columns:
         if str(column).lower() in opened.twice:
-            raise LogError(f"{opened.name}: several columns have the name {column!r}; give them different ones")
+            raise LogError(
+                f"{opened.name}: several columns have the name {column!r}; give them different ones", column=column
+            )
 
 
 def _check_alike(opened: Source, schema: Schema) -> None:
@@ -188,7 +191,8 @@ def _check_alike(opened: Source, schema: Schema) -> None:
     for part, column in ((part, column) for part, columns in parts.items() for column in columns):
         if column in opened.mixed:
             kinds = f"holds values of several types ({opened.mixed[column]})"
-            raise LogError(f"{opened.name}: the {part} column {column!r} {kinds}; write them alike")
+            wrong = f"{opened.name}: the {part} column {column!r} {kinds}; write them alike"
+            raise LogError(wrong, argument=part, column=column)
 
 
 def _guess_is_unique(opened: Source, schema: Schema) -> bool:
@@ -223,7 +227,9 @@ def _range(name: str, what: str, given: Sequence[float]) -> Range:
         low, high = 1.0, 0.0
     if not -np.inf < low <= high < np.inf:
         raise LogError(
-            f"{name}: the range of {what} is {given!r}; it must be two finite numbers, the smaller one first"
+            f"{name}: the range of {what} is {given!r}; it must be two finite numbers, the smaller one first",
+            column=what,
+            value=given,
         )
     return low, high
 
