@@ -255,12 +255,14 @@ LOGS = {
         shop_days(UNCLEAR, [48, 40, 30] * 3),
         [[end, order] for order in ("--day-first", "--month-first") for end in ENDS],
     ),
+    "bad": (shop_days(range(40), [40] * 5).assign(profit=lambda f: f.profit.where(f.profit < 0.9)), [["--skip-bad"]]),
     "alone": (shop_days(range(40), [40] * 5).drop(columns=["shop", "day"]), [[], ["--discount 0"]]),
 }
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_every_line_runs_as_it_is_printed(name, tmp_path, capsys):
+def test_every_line_runs_as_it_is_printed(name, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where bad rows are written
     frame, wanted = LOGS[name]
     frame.to_csv(tmp_path / "log.csv", index=False)
     assert cli.run(["look", str(tmp_path / "log.csv")]) == 0

@@ -11,6 +11,7 @@ import datetime
 import itertools
 import os
 import shlex
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -57,7 +58,7 @@ class Look:
     bins: BinsAsked
     last: str = ""  # "terminal" or "truncated", where the user says what last rows of episodes are
     unclear: Mapping[str, str] = field(default_factory=dict)  # {column: a date of it that may be read in two ways}
-    stops: bool = False  # whether `dualq learn` would stop, whatever is answered
+    stops: bool = False  # whether `dualq learn` would stop, whatever is answered and set aside
     commands: Mapping[str, str] = field(default_factory=dict)  # {when: a line to copy}; none where a part is missing
 
     @property
@@ -213,7 +214,9 @@ def look(
     more = {"table": table, "delimiter": delimiter, "columns": columns, "day_first": day_first}
     more = {word: value for word, value in more.items() if value is not None}
     proposed = bins if bins is not None else _bins(opened, rows, held, roles)
-    refused, notes = _refused(source, named, proposed, more | ({"day_first": True} if unclear else {}))
+    asked = more | ({"day_first": True} if unclear else {})
+    refused, notes = _refused(source, named, proposed, asked)
+    skips = bool(refused) and _readable_without_bad_rows(source, named, proposed, asked)
     seen = Look(
         opened.name,
         rows,
@@ -229,11 +232,12 @@ def look(
         proposed,
         last[0] if last else "",
         unclear,
-        bool(refused),
+        bool(refused) and not skips,
     )
     if any(not roles.parts.get(part) for part in ("state", "action", "reward")):
         return seen
-    ways = itertools.product(*(answers for answers in _answers(seen) if answers))
+    aside: list[list[Answer]] = [[("bad rows may be set aside", {"skip_bad": True})]] if skips else []
+    ways = itertools.product(*_answers(seen), *aside)
     lines = {" and ".join(when for when, _ in way): [said for _, said in way] for way in ways}
     lines = {f"If {when}" if when else "": said for when, said in lines.items()}
     return replace(seen, commands={w: _command(source, named, proposed, more, said) for w, said in lines.items()})
@@ -381,6 +385,18 @@ def _refused(
     return [], log.remarks
 
 
+def _readable_without_bad_rows(
+    source: object, named: Mapping[str, Columns], bins: BinsAsked, more: Mapping[str, Any]
+) -> bool:
+    """Whether read_log would go on if bad rows were set aside."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            read_log(source, **named, bins=bins, **more, skip_bad=True, quarantine=Path(folder) / "bad")
+        except LogError:
+            return False
+    return True
+
+
 # ---- questions, and what can be answered
 
 Said = Mapping[str, str | float]  # {argument: what it is}
@@ -507,6 +523,8 @@ def _command(
     for column, value in bins.items() if isinstance(bins, Mapping) else [("", bins)] if bins else []:
         edges = ",".join(f"{edge:g}" for edge in value) if isinstance(value, list | tuple) else value
         line += ["--bins", f"{column}={edges}" if column else edges]
+    if more.pop("skip_bad", False):
+        line.append("--skip-bad")
     if "day_first" in more:
         line.append("--day-first" if more.pop("day_first") else "--month-first")
     for word, value in more.items():
