@@ -296,7 +296,7 @@ def test_a_log_that_always_does_the_same_is_taken_at_its_word():
     assert careful.penalty == pytest.approx(0.0, abs=1e-9)
     assert pytest.approx(plain.V, abs=1e-4) == careful.V
     assert np.array_equal(careful.policy.matrix, plain.primal_policy.matrix)
-    assert careful.kept == pytest.approx(1.0)  # what one half chose for, the other finds to the last digit
+    assert careful.reliability == pytest.approx(1.0)  # what one half chose for, the other finds to the last digit
     assert careful.expected.value == pytest.approx(careful.claimed)
     # What was never seen may still happen, once in as many rows as there are.
     assert 0.0 < 50.0 * careful_model(more, 0.9).expected.standard_error < careful.expected.standard_error

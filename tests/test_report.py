@@ -40,6 +40,13 @@ def fit():
     return dualq.learn(problems.inventory(capacity=6, lot=3).record(60_000, seed=0), discount=0.8)
 
 
+def believing(fit, careful):
+    """The same fit with another opinion of what its policy earns, and no certificate."""
+    modelled = dataclasses.replace(fit.modelled, careful=careful)
+    solved = dataclasses.replace(fit.solved, modelled=modelled)
+    return type(fit)(dataclasses.replace(fit.proven, solved=solved, certificate=None))
+
+
 class Words(HTMLParser):
     """The text of a page, and the attributes through which it could load something."""
 
@@ -233,7 +240,7 @@ def test_no_error_is_never_printed_as_nan(fit):
     careful = dataclasses.replace(
         fit.careful, **{name: Estimate(getattr(fit, name).value, None) for name in ("expected", "logged")}
     )
-    blind = dataclasses.replace(fit, careful=careful, certificate=None)
+    blind = believing(fit, careful)
     for text in (printed(blind), Words(report_html(blind)).text, repr(blind), Words(blind._repr_html_()).text):
         assert "nan" not in re.findall(r"\w+", text)
     assert "No error can be given: " in verdict(blind)
@@ -251,7 +258,7 @@ def test_no_error_is_never_printed_as_nan(fit):
 )
 def test_each_verdict_has_its_sentence_and_its_numbers(fit, expected, logged, words):
     careful = dataclasses.replace(fit.careful, expected=Estimate(*expected), logged=Estimate(*logged))
-    one = dataclasses.replace(fit, careful=careful, certificate=None)
+    one = believing(fit, careful)
     assert verdict(one).startswith(words)
     assert f"{estimate(one.expected)}; what was done so far earns {estimate(one.logged)}" in verdict(one)
     assert printed(one).startswith(verdict(one))

@@ -92,3 +92,12 @@ def _same(now, then) -> bool:
     if isinstance(then, float):
         return now == pytest.approx(then, rel=1e-9, abs=1e-12, nan_ok=True)
     return now == then
+
+
+def test_the_solution_of_a_fit_is_read_like_any_other(saved, tmp_path):
+    _, _, fit, _ = saved
+    fit.save(tmp_path)
+    arrays, facts = load_solution(tmp_path / "solution.npz")
+    close(arrays["V"], fit.solution.V)
+    assert facts["states"] == fit.solution.mdp.states
+    assert facts["discount"] == fit.solution.mdp.discount

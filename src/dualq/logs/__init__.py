@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dualq.logs.checks.coverage import Coverage as Coverage
     from dualq.logs.checks.findings import Finding as Finding
     from dualq.logs.checks.returns import returns_of as returns_of
+    from dualq.logs.checks.trace import Trace as Trace
     from dualq.logs.counts import Counts as Counts
     from dualq.logs.log import Log as Log
     from dualq.logs.reading.look import HEADER as HEADER

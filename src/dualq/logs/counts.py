@@ -185,6 +185,8 @@ class Counts:
         )
 
     def _in_order(self, costs: Iterable[str]) -> Counts:
+        if list(costs) == list(self.cost_sums):
+            return self
         sums, squares = ({cost: of[cost] for cost in costs} for of in (self.cost_sums, self.cost_square_sums))
         return replace(self, cost_sums=sums, cost_square_sums=squares)
 

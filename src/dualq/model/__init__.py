@@ -39,6 +39,14 @@ if TYPE_CHECKING:
     from dualq.model.mdp import checked_discount as checked_discount
     from dualq.model.models import read_model as read_model
     from dualq.model.models import write_policy as write_policy
+    from dualq.model.packing import FORMAT as FORMAT
+    from dualq.model.packing import NOUNS as NOUNS
+    from dualq.model.packing import Kind as Kind
+    from dualq.model.packing import dataclass_kind as dataclass_kind
+    from dualq.model.packing import fields_of as fields_of
+    from dualq.model.packing import read_saved as read_saved
+    from dualq.model.packing import unpacked as unpacked
+    from dualq.model.packing import write_saved as write_saved
     from dualq.model.policy import Policy as Policy
     from dualq.model.policy import TablePolicy as TablePolicy
     from dualq.model.saddle.lagrangian import gradients_M as gradients_M
@@ -48,5 +56,6 @@ if TYPE_CHECKING:
     from dualq.model.solution import Solution as Solution
     from dualq.model.solution import checked_distribution as checked_distribution
     from dualq.model.solution import frequencies as frequencies
+    from dualq.model.solution import solution_parts as solution_parts
 
 __getattr__, __dir__, __all__ = face(__name__, __file__)

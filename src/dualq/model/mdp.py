@@ -87,12 +87,7 @@ class MDP:
         indptr, indices, probabilities = _checked_rows(rows, exists, pairs)
         shape = num_states, num_actions
         expected, drawn_range = _expected_rewards(rewards, indptr, indices, probabilities, shape, pairs)
-
-        largest = max(abs(drawn_range[0]), abs(drawn_range[1])) / (1.0 - discount)
-        if largest > LARGEST_VALUE:
-            raise ModelError(
-                f"rewards up to {largest * (1.0 - discount):g} make values up to {largest:g}; scale them down"
-            )
+        _check_size(drawn_range, discount)
         self._set(
             indptr=indptr,
             indices=indices,
@@ -181,6 +176,16 @@ class MDP:
         moved._set(rewards=rewards, reward_range=(low + shift, high + shift))
         return moved
 
+    def paying(self, rewards: ArrayLike | Sparse) -> MDP:
+        """The same model with other rewards, (S, A) or per transition; its rows were checked and are not again."""
+        paying, pairs = copy.copy(self), _Pairs(self.states, self.actions)
+        expected, drawn = _expected_rewards(
+            rewards, self.indptr, self.indices, self.probabilities, self.rewards.shape, pairs
+        )
+        _check_size(drawn, self.discount)
+        paying._set(rewards=expected, reward_range=drawn)
+        return paying
+
     def default_weights(self) -> Array:
         """The paper's eta: reward_bound / |S| in each state, 1 / |S| if the bound is zero (eta must be positive)."""
         return np.full(self.num_states, (self.reward_bound or 1.0) / self.num_states)
@@ -230,6 +235,12 @@ def checked_discount(discount: SupportsFloat | str) -> float:
             f"discount is {discount:g}; it must be at least 0 and below 1{advice}", argument="discount", value=discount
         )
     return discount
+
+
+def _check_size(rewards: tuple[float, float], discount: float) -> None:
+    largest = max(abs(rewards[0]), abs(rewards[1])) / (1.0 - discount)
+    if largest > LARGEST_VALUE:
+        raise ModelError(f"rewards up to {largest * (1.0 - discount):g} make values up to {largest:g}; scale them down")
 
 
 def _number(name: str, value: SupportsFloat | str) -> float:

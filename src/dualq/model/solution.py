@@ -20,8 +20,9 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dualq.base import CheckpointError, Labels, ModelError, as_json_array, from_json_array, load_arrays, save_arrays
+from dualq.base import CheckpointError, Labels, ModelError, from_json_array, load_arrays
 from dualq.model.mdp import MDP
+from dualq.model.packing import Kind, read_saved, unpacked, write_saved
 from dualq.model.policy import TablePolicy
 
 Array = np.ndarray
@@ -96,25 +97,26 @@ class Solution:
         return f"Solution({self.mdp.num_states} states, {self.mdp.num_actions} actions, by {self.method}{bound})"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `path` (.npz): the arrays, the labels and the settings, with a SHA-256."""
-        facts = {
-            "method": self.method,
-            "iterations": self.iterations,
-            "discount": self.mdp.discount,
-            "error_bound": self.error_bound,
-            "bounds": self.bounds,
-            "states": {"names": self.mdp.states.names, "values": list(self.mdp.states)},
-            "actions": {"names": self.mdp.actions.names, "values": list(self.mdp.actions)},
-        }
-        arrays = {
-            "Q": self.Q,
-            "V": self.V,
-            "occupancy": self.occupancy,
-            "ratio": self.ratio,
-            "weights": self.weights,
-            "policy": self.primal_policy.matrix,
-        }
-        save_arrays(path, {**arrays, "facts": as_json_array(facts)})
+        """Write `path` (.npz): Q, V, occupancy, ratio, weights and policy by name, labels and facts, with a SHA-256."""
+        write_saved(path, [Kind("solution", type(self).__name__, _without_model, dict)], solution=self)
+
+
+def solution_parts(solution: Solution) -> dict[str, object]:
+    """All that a solution is made of again."""
+    arrays = ("Q", "V", "occupancy", "ratio", "weights", "distribution")
+    facts = ("method", "iterations", "error_bound", "bounds")
+    return {name: getattr(solution, name) for name in (*arrays, *facts, "mdp")}
+
+
+def _without_model(solution: Solution) -> dict[str, object]:
+    """The same for a reader who has the model, and the policy beside it."""
+    mdp, parts = solution.mdp, solution_parts(solution)
+    del parts["mdp"]
+    return (
+        parts
+        | {"discount": mdp.discount, "states": mdp.states, "actions": mdp.actions}
+        | {"policy": solution.primal_policy.matrix}
+    )
 
 
 class Facts(TypedDict):
@@ -132,8 +134,28 @@ class Facts(TypedDict):
 def load_solution(path: str | os.PathLike[str]) -> tuple[dict[str, Array], Facts]:
     """The arrays and the facts (method, bounds, labels) of a solution that was saved; its SHA-256 is checked."""
     arrays = load_arrays(path)
-    if "facts" not in arrays:
+    if "facts" in arrays:
+        return _format_1(arrays)
+    trees, arrays = read_saved(path)
+    if "solution" not in trees:
         raise CheckpointError(f"{path}: not a solution")
+    fields = {name: tree for name, tree in trees["solution"]["fields"].items() if name not in ("limits", "prices")}
+    parts = unpacked({"is": "dict", "items": fields}, arrays)
+    of = parts if "discount" in parts else vars(parts["mdp"])  # a fit has the whole model beside its solution
+    facts: Facts = {
+        "method": parts["method"],
+        "iterations": parts["iterations"],
+        "discount": of["discount"],
+        "error_bound": parts["error_bound"],
+        "bounds": parts["bounds"],
+        "states": of["states"],
+        "actions": of["actions"],
+    }
+    return {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}, facts
+
+
+def _format_1(arrays: dict[str, Array]) -> tuple[dict[str, Array], Facts]:
+    """As solutions were saved before they shared the format of fits."""
     facts = from_json_array(arrays.pop("facts"))
     for kind in ("states", "actions"):
         names, values = facts[kind]["names"], facts[kind]["values"]

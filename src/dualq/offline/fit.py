@@ -26,7 +26,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,53 +35,40 @@ import numpy as np
 from scipy.special import ndtri
 
 from dualq._version import __version__
-from dualq.base import CheckpointError, Label, as_json_array, save_arrays, write_whole
-from dualq.logs import Counts, Coverage, Finding
-from dualq.model import ActionCap, Limit, Near, Solution, TablePolicy, write_policy
-from dualq.offline.careful.model import Careful, Estimate, pair_errors
+from dualq.base import CheckpointError, Label, write_whole
+from dualq.logs import Finding
+from dualq.model import FORMAT, Limit, TablePolicy, unpacked, write_policy, write_saved
+from dualq.offline.careful.model import Estimate, pair_errors
 from dualq.offline.careful.pooling import Rows
+from dualq.offline.learned import Learned
 from dualq.offline.limited.asked import Asked
 from dualq.offline.limited.estimates import Estimates
-from dualq.offline.limited.search import Kept
 from dualq.offline.limited.trade_off import Frontier, frontier_of
-from dualq.offline.saved.opening import ARRAYS, FORMAT, NUMBERS, POLICY, Decider, open_saved, sha256_of
-from dualq.offline.saved.packing import Packer, unpacked
-from dualq.offline.shapes import Change, EstimateNumbers, FitSummary, Settings, StateFacts
-from dualq.offline.trust import conditions, doubts, open_bins, verdict, withheld
-from dualq.proof import Certificate, Ledger, Wanted
-from dualq.solvers import LimitedSolution
+from dualq.offline.saved.format_1 import FORMAT_1
+from dualq.offline.saved.kinds import KINDS
+from dualq.offline.saved.opening import ARRAYS, NUMBERS, POLICY, Decider, open_saved, sha256_of
+from dualq.offline.shapes import Change, FitSummary, StateFacts
+from dualq.offline.stages import prove, solve
+from dualq.offline.summary import certificate_summary, estimate_summary, limit_summary
+from dualq.offline.trust import conditions, doubts, open_bins, unseen_share, verdict
 
 Array = np.ndarray
 
 SELDOM = 0.01  # of the decisions in a state: fewer that change are none
 NEVER = 1e-4  # of the time in the state where most is spent: less is practically never
-KEPT = (
-    *(ActionCap, Asked, Careful, Certificate, Finding, Counts, Coverage, Estimate, Kept, Limit, LimitedSolution, Near),
-    *(Ledger, Solution, Wanted),
-)  # what a saved fit holds
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
-    """What was learned; the top of this file says how to ask it."""
+class Fit(Learned):
+    """What was learned: the last of five stages, which holds the others; the top of this file says how to ask it."""
 
-    counts: Counts = field(repr=False)
-    careful: Careful = field(repr=False)
-    solution: Solution
-    policy: TablePolicy = field(repr=False)
-    reason: str
-    start: Array = field(repr=False)  # (S,) where value is measured; sums to one
-    confidence: float
-    certificate: Certificate | None
-    coverage: Coverage = field(repr=False)  # what the log can and cannot tell
-    settings: Settings = field(repr=False)  # source, columns, discount, pessimism, ...
-    limits: tuple[Kept, ...] = ()  # what became of each limit
-    asked: tuple[Asked, ...] = field(default=(), repr=False)  # the limits as they were asked for
-    limits_wanted: tuple[Wanted, ...] = field(default=(), repr=False)  # pairs whose rows a promise would need most
-    blocks: tuple[Counts, ...] = field(default=(), repr=False)  # the log's, with costs, where there are limits
-    ledger: Ledger | None = field(default=None, repr=False)  # what 1 - confidence was spent on
-    returns: Estimate | None = None  # the mean discounted return of the log's own episodes, where it has some
-    returns_check: Finding | None = field(default=None, repr=False)  # whether the model agrees with it
+    def with_limits(self, limits: Any, margin: str | None = None) -> Fit:
+        """The same fit with other limits, or None: the log is not counted again, and its model is not fitted again."""
+        proven, confidence = self.proven, self.confidence
+        method = None if proven.certificate is None else proven.certificate.method
+        margin = margin or self.solved.margin or "certified"
+        solved = solve(self.modelled, "exact", limits, margin, confidence, method)
+        return Fit(prove(solved, confidence, method, proven.value_range, proven.assumed))
 
     @property
     def limits_kept(self) -> bool:
@@ -89,7 +76,7 @@ class Fit:
 
         Nothing is promised by a proof whose assumptions are in doubt, as `withheld` says.
         """
-        return all(kept.kept and not (kept.basis == "proven" and doubts(self)) for kept in self.limits)
+        return all(kept.kept and not (kept.basis == "proven" and self._doubts) for kept in self.limits)
 
     @property
     def contradicted(self) -> tuple[str, ...]:
@@ -115,17 +102,29 @@ class Fit:
     @property
     def withheld(self) -> tuple[str, ...]:
         """Why nothing is promised, in a few words each; empty where the certificate may be relied on."""
-        return withheld(self)
+        return (*self._doubts, *(("no certificate was asked for",) if self.certificate is None else ()))
+
+    @cached_property
+    def _doubts(self) -> tuple[str, ...]:
+        """What speaks against a proof from this log, or may."""
+        unseen = unseen_share(self.counts, self.time_share[:, None] * self.policy.matrix)
+        return doubts(self.contradicted, self.counts, self.coverage, unseen, self.proven.assumed)
 
     @property
     def conditions(self) -> tuple[str, ...]:
         """What the promise takes for granted and no test can see: clauses that follow "if"."""
-        return conditions(self)
+        return conditions(self.counts, self.coverage, self.read.bins)
 
     @property
     def verdict(self) -> str:
         """One of "better", "no worse", "cannot tell" and "do not use" (trust.py says when)."""
-        return verdict(self)
+        return verdict(
+            self.expected,
+            self.logged,
+            contradicted=bool(self.contradicted),
+            promised_gain=self.certificate.improvement if self.promised and self.certificate else 0.0,
+            as_logged=self.as_logged,
+        )
 
     @property
     def primal_policy(self) -> TablePolicy:
@@ -150,7 +149,7 @@ class Fit:
     @property
     def warnings(self) -> list[str]:
         """What a reader must know before trusting the fit: of the log, and of where the policy goes."""
-        return [*self.coverage.warnings, *open_bins(self)]
+        return [*self.coverage.warnings, *open_bins(self.counts, self.read.bins, self.time_share)]
 
     def _in_doubt(self, estimate: Estimate) -> Estimate:
         """Without its error where the log speaks against what it rests on: an error of the wrong model is none."""
@@ -175,9 +174,9 @@ class Fit:
         error = np.where(np.isfinite(self.careful.error), self.careful.error, 0.0)
         return Estimate(paid, float(np.sqrt((occupancy**2 * error**2).sum())))
 
-    @cached_property
+    @property
     def _estimates(self) -> Estimates:
-        return Estimates(self.counts, self.careful, self.start)
+        return self.modelled.estimates
 
     @cached_property
     def _everywhere(self) -> TablePolicy:
@@ -244,7 +243,7 @@ class Fit:
 
     @property
     def _decider(self) -> Decider:
-        return Decider(self.policy, self.settings["bins"])
+        return Decider(self.policy, self.read.bins)
 
     def explain(self, state: Label | Mapping[str, Any]) -> StateFacts:
         """All that is known of one state: each action with its rows, its value and interval, and what is recommended.
@@ -330,37 +329,36 @@ class Fit:
 
     def frontier(self, cost: str, points: int = 20) -> Frontier:
         """The trade-off: the best value for every limit on a cost, with errors and what is proven."""
-        blocks = self.blocks or (self.counts,)
-        return frontier_of(self._estimates, self.asked, blocks, self._everywhere, self.confidence, cost, points)
+        return frontier_of(self._estimates, self.asked, self.blocks, self._everywhere, self.confidence, cost, points)
 
     def summary(self) -> FitSummary:
         """The settings and the numbers, as plain values: what --json prints and fit.json keeps."""
-        promise = self.certificate
+        counts, promise = self.counts, self.certificate
         return {
             **self.settings,
-            "rows": self.counts.total,
-            "states": len(self.counts.states),
-            "actions": len(self.counts.actions),
+            "rows": counts.total,
+            "states": len(counts.states),
+            "actions": len(counts.actions),
             "reason": self.reason,
-            "expected": _estimated(self.expected),
-            "logged": _estimated(self.logged),
+            "expected": estimate_summary(self.expected),
+            "logged": estimate_summary(self.logged),
             "confidence": self.confidence,
-            "certificate": None if promise is None else _promised(promise),
+            "certificate": None if promise is None else certificate_summary(promise),
             "ledger": None if self.ledger is None else self.ledger.summary(),
             "verdict": self.verdict,
-            "returns": None if self.returns is None else _estimated(self.returns),
+            "returns": None if self.returns is None else estimate_summary(self.returns),
             "promised": self.promised,
             "withheld": list(self.withheld),
             "conditions": list(self.conditions),
             "contradicted": list(self.contradicted),
             "warnings": self.warnings,
-            "limits": [_written(kept) for kept in self.limits],
+            "limits": [limit_summary(limit) for limit in self.limits],
             "limits_kept": self.limits_kept,
             "limits_wanted": [dataclasses.asdict(pair) for pair in self.limits_wanted],
             "costs": {
-                name: {which: _estimated(cost) for which, cost in both.items()} for name, both in self.costs.items()
+                name: {w: estimate_summary(cost) for w, cost in both.items()} for name, both in self.costs.items()
             },
-            "costs_per_row": {name: float(x.sum() / self.counts.total) for name, x in self.counts.cost_sums.items()},
+            "costs_per_row": {name: float(x.sum() / counts.total) for name, x in counts.cost_sums.items()},
             "changes": self.changes(),
             "num_changes": self.num_changes,
             "share_changed": self.share_changed,
@@ -391,9 +389,8 @@ class Fit:
         folder = Path(folder)
         if folder.exists() and not folder.is_dir():
             raise CheckpointError(f"{folder}: is a file; give a folder to write into")
-        packer = Packer()
-        tree = as_json_array({"format": FORMAT, "fit": packer.pack(self)})
-        save_arrays(folder / ARRAYS, {**packer.arrays, "tree": tree})
+        roots = {"solution": self.solution, "policy": self.policy, "bins": dict(self.read.bins), "fit": self.proven}
+        write_saved(folder / ARRAYS, KINDS, **roots)
         write_policy(folder / POLICY, self.policy)
         numbers = {
             "format": FORMAT,
@@ -408,33 +405,5 @@ class Fit:
 
 def load(folder: str | os.PathLike[str]) -> Fit:
     """The Fit that `fit.save(folder)` wrote; `CheckpointError` where fit.json or solution.npz is missing or changed."""
-    tree, arrays = open_saved(folder)
-    return unpacked(tree, arrays, {cls.__name__: cls for cls in (*KEPT, Fit)})
-
-
-def _estimated(estimate: Estimate) -> EstimateNumbers:
-    return {"value": estimate.value, "standard_error": estimate.standard_error}
-
-
-def _written(kept: Kept) -> dict[str, object]:
-    """A limit's fate, as plain values."""
-    return {**dataclasses.asdict(kept), "standard_error": kept.error}
-
-
-def _promised(promise: Certificate) -> dict[str, object]:
-    return {
-        "lower": promise.lower,
-        "policy_upper": promise.policy_upper,
-        "upper": promise.upper,
-        "ceilings": dict(promise.ceilings),
-        "upper_supported": promise.upper_supported,
-        "behaviour": list(promise.behaviour),
-        "improvement": promise.improvement,
-        "informative": promise.informative,
-        "confidence": promise.confidence,
-        "method": promise.method,
-        "rows_needed": promise.rows_needed,
-        "causes": dict(promise.causes),
-        "wanted": [dataclasses.asdict(pair) for pair in promise.wanted(10)],
-        "assumptions": list(promise.assumptions),
-    }
+    trees, arrays = open_saved(folder)
+    return Fit(unpacked(trees["fit"], arrays, FORMAT_1 if trees["format"] == 1 else KINDS))

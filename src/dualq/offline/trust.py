@@ -16,12 +16,15 @@ verdict      do not use     the log speaks against how it was read, or the polic
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from dualq.base import count
-from dualq.logs import Bins
+from dualq.logs import Bins, Counts, Coverage
+from dualq.offline.careful.selection_bias import Estimate
+
+Array = np.ndarray
 
 UNSEEN = 0.05  # of the policy's decisions, which may show a reward that was never seen
 RULE_OF_THREE = 3.0  # what did not happen in n rows has a probability of at most 3 / n, with 95% confidence
@@ -43,39 +46,37 @@ AGAINST = {
 }
 
 
-def withheld(fit: Any) -> tuple[str, ...]:
-    """Why nothing is promised, a few words each."""
-    return (*doubts(fit), *(("no certificate was asked for",) if fit.certificate is None else ()))
+def doubts(
+    contradicted: Sequence[str], counts: Counts, coverage: Coverage, unseen: float, assumed: Sequence[str]
+) -> tuple[str, ...]:
+    """What speaks against a proof from this log, or may, a few words each: of values, and of the costs of limits.
 
-
-def doubts(fit: Any) -> tuple[str, ...]:
-    """What speaks against a proof from this log, or may: of values, and of the costs of limits."""
-    reasons = [AGAINST[what] for what in fit.contradicted]
-    if not fit.counts.range_known and _unseen(fit) > UNSEEN:
+    unseen   the share of the policy's decisions that may show a reward which the log never showed
+    """
+    reasons = [AGAINST[what] for what in contradicted]
+    if not counts.range_known and unseen > UNSEEN:
         reasons.append("too few rows to know what rewards can be: give the reward range")
-    coverage = fit.coverage
     share = coverage.skipped / max(1, coverage.rows + coverage.dropped + coverage.skipped)
-    if share > SET_ASIDE and "set aside" not in (*fit.contradicted, *fit.settings.get("assumed", ())):
+    if share > SET_ASIDE and "set aside" not in (*contradicted, *assumed):
         reasons.append(f"{share:.1%} of the rows were set aside, and nothing says that they are like the others")
     return tuple(reasons)
 
 
-def _unseen(fit: Any) -> float:
-    """The share of the policy's decisions that may show a reward which the log never showed."""
-    occupancy = fit.time_share[:, None] * fit.policy.matrix
-    chance = np.minimum(RULE_OF_THREE / np.maximum(fit.counts.visits, 1), 1.0)
+def unseen_share(counts: Counts, occupancy: Array) -> float:
+    """The share of a policy's decisions (occupancy (S, A), sums to one) that may show a reward never seen before."""
+    chance = np.minimum(RULE_OF_THREE / np.maximum(counts.visits, 1), 1.0)
     return float((occupancy * chance).sum())
 
 
-def open_bins(fit: Any) -> list[str]:
+def open_bins(counts: Counts, bins: Mapping[str, Sequence[float]], time_share: Array) -> list[str]:
     """A sentence for each open bin (first or last of a column) where the policy is far more than the log was."""
-    states, found = fit.counts.states, []
-    rows = fit.counts.visits.sum(axis=1) / fit.counts.total
-    for column in (column for column in states.names if column in fit.settings["bins"]):
-        labels = Bins(tuple(fit.settings["bins"][column])).labels
+    states, found = counts.states, []
+    rows = counts.visits.sum(axis=1) / counts.total
+    for column in (column for column in states.names if column in bins):
+        labels = Bins(tuple(bins[column])).labels
         here = np.array([states.named(s)[column] for s in range(len(states))], object)
         for end in (labels[0], labels[-1]):
-            policy, log = float(fit.time_share[here == end].sum()), float(rows[here == end].sum())
+            policy, log = float(time_share[here == end].sum()), float(rows[here == end].sum())
             if policy > OPEN_SHARE and policy > OPEN_TIMES * log:
                 found.append(
                     f"the policy spends {policy:.0%} of its time where {column} is {end}, and the log {log:.1%}: "
@@ -84,12 +85,11 @@ def open_bins(fit: Any) -> list[str]:
     return found
 
 
-def conditions(fit: Any) -> tuple[str, ...]:
+def conditions(counts: Counts, coverage: Coverage, bins: Mapping[str, Sequence[float]]) -> tuple[str, ...]:
     """Clauses that follow `if`."""
-    counts, coverage = fit.counts, fit.coverage
     low, high = counts.reward_range
     found = [] if counts.range_known else [f"no reward lies outside {low:.4g} to {high:.4g}"]
-    if fit.settings["bins"]:
+    if bins:
         found.append("the bins lose nothing that matters")
     found.append("the system stays as it was")
     found.append("the state includes everything that matters and that the decisions were based on")
@@ -100,15 +100,19 @@ def conditions(fit: Any) -> tuple[str, ...]:
     return (*found, "no row is missing because of what it showed")
 
 
-def verdict(fit: Any) -> str:
-    """One of the four words."""
-    gain = fit.expected.value - fit.logged.value
-    errors = fit.expected.standard_error, fit.logged.standard_error
-    error = math.inf if None in errors else math.hypot(*errors)
-    if fit.contradicted or gain < -2.0 * error:
+def verdict(expected: Estimate, logged: Estimate, *, contradicted: bool, promised_gain: float, as_logged: bool) -> str:
+    """One of the four words.
+
+    promised_gain   what the policy is guaranteed to earn over the log; 0 or less where nothing is
+    as_logged       whether what is recommended is what was logged
+    """
+    gain = expected.value - logged.value
+    known = expected.standard_error is not None and logged.standard_error is not None
+    error = math.hypot(expected.error_or_nan, logged.error_or_nan) if known else math.inf
+    if contradicted or gain < -2.0 * error:
         return "do not use"
-    if gain > 2.0 * error or (fit.promised and fit.certificate.improvement > 0.0):
+    if gain > 2.0 * error or promised_gain > 0.0:
         return "better"
-    if fit.as_logged or gain - 2.0 * error >= -NEXT_TO_NOTHING * abs(fit.logged.value):
+    if as_logged or gain - 2.0 * error >= -NEXT_TO_NOTHING * abs(logged.value):
         return "no worse"
     return "cannot tell"

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from dualq.proof.costs import known_cost as known_cost
     from dualq.proof.evidence import merged_counts as merged_counts
     from dualq.proof.evidence import paid_at_the_end as paid_at_the_end
-    from dualq.proof.evidence import paying_counts as paying_counts
     from dualq.proof.ledger import Ledger as Ledger
     from dualq.proof.proving import certificate_of as certificate_of
     from dualq.proof.proving import certified as certified

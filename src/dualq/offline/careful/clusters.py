@@ -14,11 +14,38 @@ noisy, about sqrt(1/(2G)) of it, so groups are only asked where there are enough
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+
+from dualq.logs import Trace
+from dualq.model import MDP, TablePolicy
 
 Array = np.ndarray
 
 ENOUGH = 10  # groups
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The rows that were counted, and which of them share a moment or an episode."""
+
+    rows: tuple[Array, Array, Array, Array, Array]  # s, a, r, s_next, ended
+    groups: tuple[Array | None, Array]  # codes of the moment, where there is one clock for all, and of the episode
+
+    @classmethod
+    def of(cls, trace: Trace) -> Groups:
+        """The groups of a log's rows."""
+        used = trace.used
+        shared = not trace.restarts and np.isfinite(trace.t).all()
+        moment = np.unique(trace.t[used], return_inverse=True)[1] if shared else None
+        rows = (trace.s[used], trace.a[used], trace.r[used], np.maximum(trace.s_next[used], 0), trace.ended[used])
+        return cls(rows, (moment, trace.episode[used]))
+
+    def factor(self, mdp: MDP, policy: TablePolicy, start: Array) -> float:
+        """What the error of a policy's value is to be multiplied with; start: weights of the model's states."""
+        occupancy = policy.occupancy(mdp, start + np.finfo(float).tiny)
+        return shared_factor(*self.rows, self.groups, policy.value(mdp), occupancy, mdp.discount)
 
 
 def shared_factor(

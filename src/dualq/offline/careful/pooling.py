@@ -49,6 +49,7 @@ Penalty   Bernstein's inequality with what was observed in the place of what is 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -56,7 +57,7 @@ import scipy.sparse as sp
 
 from dualq.base import LogError
 from dualq.logs import Counts
-from dualq.model import MDP
+from dualq.model import MDP, TablePolicy
 
 Array = np.ndarray
 
@@ -136,6 +137,11 @@ class Rows:
             reward_squares=np.where(squares > ROUNDING * counts.reward_square_sum, squares, 0.0),
         )
 
+    @cached_property
+    def behaviour(self) -> TablePolicy:
+        """What the log did, as a policy; undecided where it never was."""
+        return TablePolicy(self.habit, self.plug_in.states, self.plug_in.actions, ~self.seen)
+
     def moments(self, V: Array) -> Moments:
         """What the rows of each pair, and of each state, are worth when states are worth V."""
         n_entry, shape = self.counts.n, self.n.shape
@@ -169,13 +175,14 @@ class Rows:
         rewards = own * R + average * mean_reward + one * np.take_along_axis(R, lean.toward, axis=1)
         rewards = np.where(self.supported, rewards, R)
         rewards[self.unknown] = (1.0 - plug_in.discount) * unknown_value
-        if (own < 1.0).any():
-            s, a = np.nonzero(self.supported)
-            pair = s * A + a
-            usual = sp.csr_array((self.habit[s, a], (s, pair)), shape=(S, S * A)) @ P
-            from_usual = sp.csr_array((average[s, a], (pair, s)), shape=(S * A, S))
-            from_one = sp.csr_array((one[s, a], (pair, s * A + lean.toward[s, a])), shape=(S * A, S * A))
-            P = sp.csr_array(sp.diags_array(own.ravel()) @ P + from_usual @ usual + from_one @ P)
+        if not (own < 1.0).any():
+            return plug_in.paying(rewards)
+        s, a = np.nonzero(self.supported)
+        pair = s * A + a
+        usual = sp.csr_array((self.habit[s, a], (s, pair)), shape=(S, S * A)) @ P
+        from_usual = sp.csr_array((average[s, a], (pair, s)), shape=(S * A, S))
+        from_one = sp.csr_array((one[s, a], (pair, s * A + lean.toward[s, a])), shape=(S * A, S * A))
+        P = sp.csr_array(sp.diags_array(own.ravel()) @ P + from_usual @ usual + from_one @ P)
         return MDP(
             P, rewards, plug_in.discount, states=plug_in.states, actions=plug_in.actions, available=plug_in.available
         )
@@ -187,19 +194,6 @@ def _spread(x: Array, group: Array, groups: int) -> Array:
     spread = np.zeros(groups)
     spread[group[first]] = np.maximum.reduceat(x, first) - np.minimum.reduceat(x, first)
     return spread
-
-
-class Fitted(NamedTuple):
-    """A model of the log, and what it was made with."""
-
-    mdp: MDP  # pooled, less the penalty
-    pooled: MDP  # without the penalty
-    V: Array  # optimal in mdp
-    penalty: Array
-    shares: Array  # n / (n + k) (S, A)
-    lean: Lean
-    sigma2: Array  # variance of y (S, A)
-    unknown_value: float  # of states never left
 
 
 # ---- pooling

@@ -44,7 +44,7 @@ The start is taken as given. An estimate with its standard error is no floor: th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -53,10 +53,10 @@ import scipy.sparse as sp
 
 from dualq.logs import Counts
 from dualq.model import MDP, TablePolicy, solve_chain
-from dualq.offline.careful.pooling import ROUNDING, Fitted, Moments, Rows, row_variance
+from dualq.offline.careful.fitting import Fitted
+from dualq.offline.careful.pooling import ROUNDING, Moments, Rows, row_variance
 
 Array = np.ndarray
-Learn = Callable[[Rows], tuple[Fitted, TablePolicy]]
 
 PARTS = np.linspace(0.0, 2.0, 201)  # the values that `kept` can have
 EVERY_PART_ALIKE = np.zeros(PARTS.size)  # a log prior
@@ -144,18 +144,16 @@ def _reward_spread(rows: Rows) -> float:
 # ---- what of a gain is luck
 
 
-def part_kept(counts: Counts, discount: float, start: Array, learn: Learn, gain: float) -> Estimate:
+def part_kept(halves: Sequence[Fitted], start: Array, gain: float) -> Estimate:
     """The part of a claimed gain over the log that is there in rows which had no say in the choice."""
-    dealt = halves(counts, np.random.default_rng(0))
-    if min(half.total for half in dealt) == 0:
+    if not halves:
         return kept_of([])
-    one, other = (Rows.of(half, discount) for half in dealt)
-    learned = learn(one), learn(other)
-    there, back = _asked(one, other, start, *learned[0]), _asked(other, one, start, *learned[1])
-    variance, on_log = 0.0, counts.support.to_log
-    for rows, (fit, _), chosen, asked in ((other, learned[1], back, there), (one, learned[0], there, back)):
-        both = on_log(one.n) * on_log(other.n) > 0
-        noise = np.divide(on_log(fit.sigma2), on_log(rows.n), out=np.zeros(both.shape), where=both)
+    one, other = halves
+    there, back = _asked(one, other, start), _asked(other, one, start)
+    variance, on_log = 0.0, one.rows.counts.support.to_log
+    both = on_log(one.rows.n) * on_log(other.rows.n) > 0
+    for half, chosen, asked in ((other, back, there), (one, there, back)):
+        noise = np.divide(on_log(half.sigma2), on_log(half.rows.n), out=np.zeros(both.shape), where=both)
         variance += float(((asked.here - chosen.at_home) ** 2 * noise).sum())
     found, promised = there.found + back.found, max(there.promised + back.promised, 0.0)
     if 0.0 < promised < 2.0 * gain:  # of gains that could not be asked about, luck may be another part
@@ -192,7 +190,8 @@ class Asked(NamedTuple):
     at_home: Array  # and in the half that chose
 
 
-def _asked(chose: Rows, other: Rows, start: Array, fit: Fitted, policy: TablePolicy) -> Asked:
+def _asked(half: Fitted, asked: Fitted, start: Array) -> Asked:
+    chose, other, policy, fit = half.rows, asked.rows, half.policy, half
     support = chose.counts.support
     on_log = support.to_log
     both = on_log(chose.supported) & on_log(other.supported)

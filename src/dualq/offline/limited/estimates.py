@@ -45,19 +45,18 @@ import numpy as np
 
 from dualq.logs import Counts
 from dualq.model import MDP, Limit, TablePolicy
-from dualq.offline.careful.model import Careful, Estimate, careful_model
+from dualq.offline.careful.fitting import Fitted
+from dualq.offline.careful.model import Careful, Estimate, fitted_halves
 from dualq.offline.careful.pooling import ROUNDING, Rows
 from dualq.offline.careful.selection_bias import (
     EVERY_PART_ALIKE,
     HOW_LUCKY,
     found_again,
-    halves,
     kept_of,
     sampled,
     sigma2_of,
 )
 from dualq.offline.limited.asked import Asked
-from dualq.proof import paying_counts
 from dualq.solvers import solve
 
 Array = np.ndarray
@@ -66,11 +65,11 @@ ONCE_OR_TWICE = 2.0  # 1.96 errors are then 2.8 events; where so many are expect
 
 
 @dataclass(frozen=True, eq=False)
-class Estimates:
-    """What policies cost on average, as estimated."""
+class Costs:
+    """What some rows, all or a half of them, say of costs on their own."""
 
     counts: Counts = field(repr=False)
-    careful: Careful = field(repr=False)
+    careful: Careful | Fitted = field(repr=False)  # the model of these rows, and the policy that they would choose
     start: Array = field(repr=False)  # (S,) in the states of the log
 
     @cached_property
@@ -95,10 +94,9 @@ class Estimates:
         if asked.column is None:
             known = limit.on(self.careful.mdp)[counts.s, counts.a]
             return dataclasses.replace(self.rows, reward_mean=known, reward_squares=np.zeros(known.size))
-        paid = paying_counts(counts, asked.column)
-        mean = paid.reward_sum / paid.n
-        squares = paid.reward_square_sum - paid.reward_sum * mean
-        squares = np.where(squares > ROUNDING * paid.reward_square_sum, squares, 0.0)
+        paid, square_sum = counts.cost_sums[asked.column], counts.cost_square_sums[asked.column]
+        mean = paid / counts.n
+        squares = np.where(square_sum - paid * mean > ROUNDING * square_sum, square_sum - paid * mean, 0.0)
         scale = asked.scale
         return dataclasses.replace(self.rows, reward_mean=scale * mean, reward_squares=scale**2 * squares)
 
@@ -124,12 +122,23 @@ class Estimates:
 
     def paying(self, limit: Limit) -> MDP:
         """The plug-in model with costs for rewards."""
-        mdp = self.plug_in
-        return MDP(mdp.transitions, limit.on(mdp), mdp.discount, available=mdp.available)
+        return self.plug_in.paying(limit.on(self.plug_in))
 
     def totals(self, limit: Limit, policy: TablePolicy) -> Array:
         """W (S,): the discounted cost from each state."""
-        return TablePolicy(policy.matrix).value(self.paying(limit))
+        return policy.value(self.paying(limit))
+
+    def chosen(self, asked: Asked) -> tuple[TablePolicy, TablePolicy]:
+        """Policies that these rows would choose: for what they earn, and for the limited cost alone."""
+        mdp, limit = self.plug_in, self.own(asked)[1]
+        return self.careful.policy, solve(mdp.paying(-limit.sign * limit.on(mdp))).primal_policy
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates(Costs):
+    """What policies earn and cost on average, as estimated: of a difference from the log only what is not luck."""
+
+    careful: Careful = field(repr=False)
 
     def moved(self, limit: Limit, policy: TablePolicy) -> Limit:
         """The limit with costs that give the policy in the careful model what it costs in the plug-in model."""
@@ -167,32 +176,24 @@ class Estimates:
         kept, error = found_again(answers[:1], EVERY_PART_ALIKE)
         return Estimate(1.0, float(np.hypot(error, kept - 1.0)))
 
-    def chosen(self, asked: Asked) -> tuple[TablePolicy, TablePolicy]:
-        """Policies that these rows would choose: for what they earn, and for the limited cost alone."""
-        mdp, limit = self.plug_in, self.own(asked)[1]
-        alone = MDP(mdp.transitions, -limit.sign * limit.on(mdp), mdp.discount, available=mdp.available)
-        return self.careful.policy, solve(alone).primal_policy
-
     @cached_property
     def _answers(self) -> dict[str, list[tuple[float, float, float]]]:
         return {}
 
     @cached_property
-    def _halves(self) -> tuple[Estimates, ...]:
-        """What each half of the rows would have learned and estimated; none where a half has no rows."""
-        careful, start = self.careful, self.start
-        dealt = halves(self.counts, np.random.default_rng(0))
-        if min(half.total for half in dealt) == 0:
-            return ()
-        learned = [careful_model(half, careful.mdp.discount, start, careful.pessimism) for half in dealt]
-        return tuple(Estimates(half, own, start) for half, own in zip(dealt, learned, strict=True))
+    def _halves(self) -> tuple[Costs, ...]:
+        """The halves of the rows, each with what it would have learned; none where a half has no rows."""
+        careful, dealt = self.careful, self.careful.halves
+        if dealt is None:  # a fit that was loaded
+            dealt = fitted_halves(self.counts, careful.mdp.discount, careful.pessimism)
+        return tuple(Costs(half.rows.counts, half, self.start) for half in dealt)
 
     def claimed(self, asked: Asked, policy: TablePolicy) -> Estimate:
         """What a limit on an average reaches on the log's own frequencies."""
         limit, alpha = asked.limit, self.careful.mdp.discount
         assert isinstance(limit, Limit)
         usual = self.totals(limit, self.careful.behaviour)
-        known = sampled(self.costs(asked), self.paying(limit), TablePolicy(policy.matrix), self.nu, usual)
+        known = sampled(self.costs(asked), self.paying(limit), policy, self.nu, usual)
         error = np.hypot((1.0 - alpha) * np.sqrt(known.variance), self._unseen(asked, (1.0 - alpha) * known.occupancy))
         return Estimate((1.0 - alpha) * known.value, float(error))
 
@@ -216,7 +217,7 @@ class Estimates:
         if not gain > 0.0:
             return Estimate(claimed, error)
         best, best_error = self._claimed(careful.policy)
-        best_gain, kept, own = best - careful.logged.value, careful.kept, np.sqrt(careful.kept)
+        best_gain, kept, own = best - careful.logged.value, careful.reliability, np.sqrt(careful.reliability)
         rows = (1.0 - own) * careful.logged.error_or_nan + own * best_error
         luck = np.sqrt(max(careful.expected.error_or_nan**2 - rows**2, 0.0)) / best_gain if best_gain > 0.0 else 0.0
         rows = (1.0 - own) * careful.logged.error_or_nan + own * error
@@ -225,7 +226,7 @@ class Estimates:
     def _claimed(self, policy: TablePolicy) -> tuple[float, float]:
         """The value in the pooled model without the penalty, and the error that the rows of each pair leave."""
         careful = self.careful
-        occupancy = TablePolicy(policy.matrix).occupancy(careful.mdp, self.nu)
+        occupancy = policy.occupancy(careful.mdp, self.nu)
         error = np.where(np.isfinite(careful.error), careful.error, 0.0)
         paid = np.where(careful.mdp.available, careful.mdp.rewards + careful.penalty, 0.0)
         return float((occupancy * paid).sum()), float(np.sqrt((occupancy**2 * error**2).sum()))
@@ -246,7 +247,7 @@ class Found(NamedTuple):
     noise: Array  # (S, A) variance of a pair's mean in the other half
 
 
-def _found(one: Estimates, other: Estimates, asked: Asked, policy: TablePolicy) -> Found:
+def _found(one: Costs, other: Costs, asked: Asked, policy: TablePolicy) -> Found:
     """On the pairs that both have seen, with W, occupancy and usual frequencies of the half that chose."""
     mine, limit = one.own(asked)
     W = one.totals(limit, policy)
@@ -254,7 +255,7 @@ def _found(one: Estimates, other: Estimates, asked: Asked, policy: TablePolicy) 
     moments, found = rows.moments(W), other.counts.support.to_log(others.moments(np.append(W, 0.0)).mean)
     mean, variance = map(one.counts.support.to_log, (moments.mean, sigma2_of(rows, moments)))
     both = (one.counts.visits > 0) & (other.counts.visits > 0)
-    occupancy = TablePolicy(policy.matrix).occupancy(one.plug_in, one.nu)
+    occupancy = policy.occupancy(one.plug_in, one.nu)
     chosen = np.where(both, one.counts.support.to_log(occupancy), 0.0)
     n = np.where(both, one.counts.visits, 0.0)
     usual = n / np.maximum(n.sum(axis=1, keepdims=True), 1.0)

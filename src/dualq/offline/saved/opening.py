@@ -1,6 +1,7 @@
 """A fit on disk: opened and checked, and asked what to do, without what learned it (no SciPy, no Numba).
 
-solution.npz   all of it, as packing.py writes it;  `load` (fit.py) rebuilds it
+solution.npz   all of it, as model/packing.py writes it, the arrays of the solution by their names;  `load` (fit.py)
+               makes it again
 fit.json       the settings and the numbers, and the SHA-256 of the other two files; written last
 policy.csv     the policy, for people
 """
@@ -18,14 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from dualq.base import CheckpointError, Label, Labels, LogError, from_json_array, load_arrays
+from dualq.base import CheckpointError, Label, Labels, LogError
 from dualq.logs import Bins
-from dualq.model import TablePolicy
-from dualq.offline.saved.packing import unpacked
+from dualq.model import NOUNS, Kind, TablePolicy, read_saved, unpacked
 
 Array = np.ndarray
 
-FORMAT = 1
 ARRAYS, NUMBERS, POLICY = "solution.npz", "fit.json", "policy.csv"
 
 
@@ -71,13 +70,17 @@ def _parts(state: Label, names: tuple[str, ...]) -> tuple[Any, ...]:
 
 def decider_of(folder: str | os.PathLike[str]) -> Decider:
     """What to do, by the fit that was saved in a folder."""
-    tree, arrays = open_saved(folder)
-    policy, settings = (unpacked(tree["fields"][name], arrays, {}) for name in ("policy", "settings"))
-    return Decider(policy, settings["bins"])
+    trees, arrays = open_saved(folder)
+    if trees["format"] == 1:
+        fields = trees["fit"]["fields"]
+        old = [Kind("Labels", "Labels", dict, NOUNS[0].make), Kind("Policy", "TablePolicy", dict, TablePolicy)]
+        policy, settings = (unpacked(fields[name], arrays, old) for name in ("policy", "settings"))
+        return Decider(policy, settings["bins"])
+    return Decider(unpacked(trees["policy"], arrays), unpacked(trees["bins"], arrays))
 
 
-def open_saved(folder: str | os.PathLike[str]) -> tuple[Any, dict[str, Array]]:
-    """The tree and the arrays of a saved fit; `CheckpointError` where one of its files is missing or changed."""
+def open_saved(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The trees and the arrays of a saved fit; `CheckpointError` where one of its files is missing or changed."""
     folder = Path(folder)
     try:
         known = json.loads((folder / NUMBERS).read_text())["sha256"][ARRAYS]
@@ -85,13 +88,10 @@ def open_saved(folder: str | os.PathLike[str]) -> tuple[Any, dict[str, Array]]:
         raise CheckpointError(f"{folder}: no fit was saved here; there is no {NUMBERS}") from None
     except (ValueError, KeyError, TypeError):
         raise CheckpointError(f"{folder / NUMBERS}: was not written by dualq, or was changed") from None
-    arrays = load_arrays(folder / ARRAYS)
+    trees, arrays = read_saved(folder / ARRAYS)
     if sha256_of(folder / ARRAYS) != known:
         raise CheckpointError(f"{folder}: {ARRAYS} and {NUMBERS} are of different fits")
-    tree = from_json_array(arrays["tree"])
-    if tree["format"] != FORMAT:
-        raise CheckpointError(f"{folder}: is of the format {tree['format']}; this version of dualq reads {FORMAT}")
-    return tree["fit"], arrays
+    return trees, arrays
 
 
 def sha256_of(path: Path) -> str:

@@ -1,0 +1,282 @@
+"""The five stages of learning, each a frozen value: to look at, to keep, and to go on from.
+
+    Read       a log, and how it was understood                                                        read
+    Counted    what it says of a model: counts, what it cannot tell, where value is measured           count
+    Modelled   the careful model of it and the policy that is best there; what its episodes earned     model
+    Solved     the saddle point, the policy that is recommended, what became of the limits             solve
+    Proven     what can be promised of it                                                              prove
+
+A stage holds the one before it. What changes later repeats nothing earlier: other limits are `solve` and `prove` on the
+same Modelled (`fit.with_limits`). Nothing is changed in place, so whoever stops between two stages leaves nothing half
+done, and can go on from the last value he has.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dualq._version import __version__
+from dualq.base import LogError, few
+from dualq.logs import ROW, Counts, Coverage, Finding, Log, counts_in_blocks, read_log, returns_of, start_weights
+from dualq.model import Solution, TablePolicy
+from dualq.offline.careful.clusters import Groups
+from dualq.offline.careful.model import Careful, careful_model
+from dualq.offline.careful.selection_bias import Estimate
+from dualq.offline.limited.asked import Asked
+from dualq.offline.limited.estimates import Estimates
+from dualq.offline.limited.parsing import asked_for
+from dualq.offline.limited.search import SHARE_OF_VALUE, Kept, keep, program_gap
+from dualq.offline.solving import SOLVERS, on_log
+from dualq.offline.trust import ASSUMPTIONS
+from dualq.proof import (
+    Certificate,
+    Ledger,
+    Wanted,
+    certified,
+    check_confidence,
+    check_method,
+    merged_counts,
+    paid_at_the_end,
+    question_of,
+)
+from dualq.solvers import duality_gap
+
+Array = np.ndarray
+
+
+# ---- 1 · Read
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """A log, and how it was understood."""
+
+    source: str
+    columns: dict[str, list[str]]  # {part: columns}
+    guessed: dict[str, list[str]]  # those that nobody named
+    bins: dict[str, list[float]]  # {column: edges}
+    quarantine: str | None  # the file of the rows that were set aside
+    log: Log | None = field(default=None, repr=False)  # None where a fit was loaded: its rows were not saved
+
+
+def read(log: Any, discount: float = 0.95, **columns: Any) -> Read:
+    """Open a log; where nothing that comes later counts, and no word was said of it, every row is a case of its own."""
+    if not isinstance(log, Log):
+        later = (columns.get(part) for part in ("next_state", "time", "episode", "terminal", "truncated"))
+        if discount == 0.0 and all(part in (None, False) for part in later):
+            columns = columns | {"terminal": ROW}
+        log = read_log(log, **columns)
+    elif columns:
+        raise LogError(f"the log is open already; give {', '.join(columns)} to read_log")
+    return Read(
+        source=log.source,
+        columns={part: list(names) for part, names in log.columns.items()},
+        guessed={part: list(names) for part, names in log.guessed.items()},
+        bins={column: list(bins.edges) for column, bins in log.bins.items()},
+        quarantine=None if log.quarantine is None else str(log.quarantine),
+        log=log,
+    )
+
+
+# ---- 2 · Counted
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """What a log says of a model that does not change with time."""
+
+    read: Read = field(repr=False)
+    counts: Counts = field(repr=False)
+    coverage: Coverage = field(repr=False)  # what the log can and cannot tell
+    start: Array = field(repr=False)  # (S,) where value is measured; sums to one
+    where: str  # the same in a word: "episodes", "log", "uniform", "as given"
+    available: Array | None = field(default=None, repr=False)  # (S, A) which pairs exist; None where nobody said so
+
+    @cached_property
+    def blocks(self) -> tuple[Counts, ...]:
+        """The counts cut in time order, from which is proven; the log is asked for them when they are first needed."""
+        return (self.counts,) if self.read.log is None else tuple(counts_in_blocks(self.read.log))
+
+
+def count(read: Read, start: Any = None, discount: float = 0.95) -> Counted:
+    """Count a log, and say what it cannot tell; without a word, one decision per case is measured over all rows."""
+    log = _rows_of(read)
+    if start is None and discount == 0.0:
+        start = "log"  # every decision counts alike, not only the first of an episode
+    log.check_ends()
+    counts, coverage = log.counts(), log.coverage()
+    where = start if isinstance(start, str) else "as given"
+    if start is None:
+        where = "episodes" if log.has_episodes else "log"
+    return Counted(read, counts, coverage, start_weights(log, start), where, log.available)
+
+
+def _rows_of(read: Read) -> Log:
+    if read.log is None:
+        raise LogError("this fit was loaded, and its log was not saved with it; learn from the log again")
+    return read.log
+
+
+# ---- 3 · Modelled
+
+
+@dataclass(frozen=True, eq=False)
+class Modelled:
+    """The careful model of a log, and what its own episodes say beside it."""
+
+    counted: Counted = field(repr=False)
+    careful: Careful
+    returns: Estimate | None = None  # the mean discounted return of the log's own episodes, where it has some
+    returns_check: Finding | None = field(default=None, repr=False)  # whether the model agrees with it
+    returns_filled: float = 0.0  # the part of it that the model filled in
+
+    @property
+    def discount(self) -> float:
+        """What a reward one step later is worth."""
+        return self.careful.mdp.discount
+
+    @cached_property
+    def estimates(self) -> Estimates:
+        """What policies earn and cost, as estimated."""
+        return Estimates(self.counted.counts, self.careful, self.counted.start)
+
+
+def model(counted: Counted, discount: float = 0.95, pessimism: float | None = None) -> Modelled:
+    """Fit the careful model, and compare what it says of the log's episodes with what they earned."""
+    counts, trace = counted.counts, _rows_of(counted.read).trace()
+    careful = careful_model(counts, discount, counted.start, pessimism)
+    if trace is None:
+        return Modelled(counted, careful)
+    if trace.has_episodes:
+        careful = _with_shared_errors(careful, Groups.of(trace), counts.support.to_model(counted.start))
+    mdp, to_log = counts.mdp(discount), counts.support.to_log
+    V = careful.behaviour.value(mdp)
+    onward = np.where(counts.visits > 0, to_log(mdp.q_values(V) - mdp.rewards), 0.0)
+    found = returns_of(trace, to_log(V), to_log(mdp.rewards), onward, mdp.discount, counted.coverage.level)
+    if found is None:
+        return Modelled(counted, careful)
+    return Modelled(counted, careful, Estimate(found.value, found.standard_error), found.finding, found.filled)
+
+
+def _with_shared_errors(careful: Careful, groups: Groups, start: Array) -> Careful:
+    """The errors as they are where rows of one moment, or of one episode, err together."""
+    policies = {"expected": careful.policy, "logged": careful.behaviour}
+    factors = {name: groups.factor(careful.mdp, policy, start) for name, policy in policies.items()}
+    old = {name: getattr(careful, name) for name in factors}
+    new = {name: Estimate(old[name].value, factor * old[name].error_or_nan) for name, factor in factors.items()}
+    return dataclasses.replace(careful, **new)
+
+
+# ---- 4 · Solved
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """The saddle point of the careful model, with limits or without, and the policy that is recommended."""
+
+    modelled: Modelled = field(repr=False)
+    solution: Solution
+    policy: TablePolicy = field(repr=False)  # on the log's states
+    reason: str  # one sentence: why this one
+    solver: str
+    gap: float | None  # what the solver leaves open
+    margin: str | None = None  # how far inside the limits; None where there are none
+    limits: tuple[Kept, ...] = ()  # what became of each limit
+    asked: tuple[Asked, ...] = field(default=(), repr=False)  # the limits as they were asked for
+    limits_wanted: tuple[Wanted, ...] = field(default=(), repr=False)  # pairs whose rows a promise would need most
+    ledger: Ledger | None = field(default=None, repr=False)  # what of 1 - confidence the limits have taken
+
+
+def solve(
+    modelled: Modelled,
+    solver: str = "exact",
+    limits: Any = None,
+    margin: str = "certified",
+    confidence: float = 0.95,
+    certificate: str | None = "proven",
+) -> Solved:
+    """Find the policy: the best in the careful model, or the best that keeps the limits."""
+    ledger = Ledger(1.0 - confidence)
+    if limits is None:
+        solution, policy, reason = SOLVERS[solver](modelled.estimates, modelled.counted.read.log)
+        gap = duality_gap(modelled.careful.mdp, solution)
+        return Solved(modelled, solution, policy, reason, solver, gap, ledger=ledger)
+    counted, asked = modelled.counted, asked_for(limits, modelled.estimates)
+    account = ledger.take("limits", 1.0 - SHARE_OF_VALUE if certificate is not None else 1.0)
+    found = keep(modelled.estimates, asked, counted.blocks, account, margin)
+    return Solved(
+        modelled,
+        found.solution,
+        on_log(found.solution.dual_policy, counted.counts),
+        found.reason,
+        solver,
+        program_gap(found.solution),
+        margin,
+        found.limits,
+        asked,
+        found.wanted,
+        ledger,
+    )
+
+
+# ---- 5 · Proven
+
+
+@dataclass(frozen=True, eq=False)
+class Proven:
+    """What can be promised of the policy, and of any policy."""
+
+    solved: Solved = field(repr=False)
+    certificate: Certificate | None
+    confidence: float
+    assumed: tuple[str, ...] = ()  # what the user vouches for
+    value_range: tuple[float, float] | None = None  # what values can be, as the user said
+    ledger: Ledger | None = field(default=None, repr=False)  # what 1 - confidence was spent on
+    version: str = __version__
+
+
+def prove(
+    solved: Solved,
+    confidence: float = 0.95,
+    certificate: str | None = "proven",
+    value_range: tuple[float, float] | None = None,
+    assumed: Sequence[str] = (),
+) -> Proven:
+    """Prove a floor and a ceiling, with what the limits have left of 1 - confidence."""
+    ledger = copy.deepcopy(solved.ledger) or Ledger(1.0 - confidence)  # its own: a stage is never changed
+    words: dict[str, Any] = {"assumed": tuple(assumed), "value_range": value_range, "ledger": ledger}
+    if certificate is None:
+        return Proven(solved, None, confidence, **words)
+    modelled, counted = solved.modelled, solved.modelled.counted
+    account = ledger.take("value", SHARE_OF_VALUE if solved.asked else 1.0)
+    values = value_range or paid_at_the_end(counted.counts)
+    blocks, merged = list(counted.blocks), merged_counts(counted.blocks)
+    ask = question_of(
+        merged, solved.policy, modelled.discount, counted.start, 1.0 - account.delta, counted.available, values
+    )
+    promise = dataclasses.replace(certified(blocks, merged, ask, certificate, account), ledger=ledger)
+    return Proven(solved, promise, confidence, **words)
+
+
+# ---- checks at the border
+
+
+def check_words(solver: str, confidence: float, certificate: str | None, limits: Any, assumed: Sequence[str]) -> None:
+    """Refuse words that no stage knows, before the first one begins."""
+    if solver not in SOLVERS:
+        raise LogError(f"solver is {solver!r}; it must be one of {', '.join(SOLVERS)}")
+    check_confidence(confidence)
+    if certificate is not None:
+        check_method(certificate)
+    for word in assumed:
+        if word not in ASSUMPTIONS:
+            raise LogError(f"assume is {word!r}; it must be one of {few(ASSUMPTIONS)}")
+    if limits is not None and solver != "exact":
+        raise LogError(f"solver is {solver!r}; with limits it must be exact")

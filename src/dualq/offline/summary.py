@@ -1,0 +1,40 @@
+"""Parts of a fit as plain values: what --json prints, and what fit.json keeps."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from dualq.offline.careful.selection_bias import Estimate
+from dualq.offline.limited.search import Kept
+from dualq.offline.shapes import EstimateNumbers
+from dualq.proof import Certificate
+
+
+def estimate_summary(estimate: Estimate) -> EstimateNumbers:
+    """A value and its standard error."""
+    return {"value": estimate.value, "standard_error": estimate.standard_error}
+
+
+def limit_summary(limit: Kept) -> dict[str, object]:
+    """What became of a limit."""
+    return {**dataclasses.asdict(limit), "standard_error": limit.error}
+
+
+def certificate_summary(promise: Certificate) -> dict[str, object]:
+    """What is promised, and what it rests on."""
+    return {
+        "lower": promise.lower,
+        "policy_upper": promise.policy_upper,
+        "upper": promise.upper,
+        "ceilings": dict(promise.ceilings),
+        "upper_supported": promise.upper_supported,
+        "behaviour": list(promise.behaviour),
+        "improvement": promise.improvement,
+        "informative": promise.informative,
+        "confidence": promise.confidence,
+        "method": promise.method,
+        "rows_needed": promise.rows_needed,
+        "causes": dict(promise.causes),
+        "wanted": [dataclasses.asdict(pair) for pair in promise.wanted(10)],
+        "assumptions": list(promise.assumptions),
+    }
