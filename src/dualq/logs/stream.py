@@ -1,4 +1,4 @@
-"""The rows of a table in time order, a chunk at a time: a Stream (rows.py), for algorithms that read row by row.
+"""The rows of a table in time order, a chunk at a time: a Stream (base), for algorithms that read row by row.
 
 order     by time, then episode; where time counts the steps of each episode (episodes.py), by episode, then time;
           the order of the rows themselves where there is no time

@@ -6,7 +6,7 @@ Update    Q(s,a) <- Q(s,a) + gamma [ r + alpha max_b Q(s',b) - Q(s,a) ]
           A(s,a) <- A(s,a) + gamma [ r + alpha B(s',b) - A(s,a) ], and the other way round; the answer is their mean
 Steps     gamma = scale / n(s,a)^power, n the table's visits of the pair    visits(power, scale)
           gamma = scale / (1 + (1 - alpha) n(s,a))                          linear(scale)
-          gamma_k by the step number: any step size of schedules.py
+          gamma_k by the step number: any step size of step_sizes.py
 Gives     Q and the greedy policy; no dual.
 Cost      O(|A|) a step.
 

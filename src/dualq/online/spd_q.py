@@ -27,7 +27,7 @@ Averages  x_k changes in a few entries a step. With weights w_j of the steps and
           so it is enough to add W_j times the change to one more array whenever an entry changes.
 Mu-hat    the average of M_k mu_k. Where M_k is known (`distribution`: an array M; a simulator, whose M_k = diag(tau_k)
           is carried along; or "known", the simulator that is trained on), the same trick gives it, with
-          C_k = w_0 M_0 + ... + w_k M_k in place of W_k (known.py):
+          C_k = w_0 M_0 + ... + w_k M_k in place of W_k (distributions.py):
               sum_{j<=k} w_j M_j mu_j = C_k mu_{k+1} - sum_{j<=k} C_j (mu_{j+1} - mu_j).
           Carrying M_k along is O(nonzeros) a step until it settles, and so is never done unasked.
           But no user of a log has M_k. E[1{(s_k,a_k) = (s,a)} mu_k(s,a) | past] is the entry of M_k mu_k where rows
@@ -67,7 +67,7 @@ class State(NamedTuple):
     total_weight: Array  # (1,) W
     k: Array  # (1,) steps taken
     rng: Array  # (1,) generator of s_hat, a_hat
-    M: Array  # C_k = M_before + W_k M once M_k has settled, M_before until then (known.py); empty where M is not known
+    M: Array  # C_k = M_before + W_k M once M_k has settled, M_before until then; empty where M is not known
     M_before: Array
     v: Array  # (S,) v_k of a simulator
     settled: Array  # (1,) whether v_k has settled

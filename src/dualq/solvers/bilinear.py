@@ -1,4 +1,4 @@
-"""The saddle problem without Q, as hybrid gradient methods see it: pdhg.py, and priced.py with limits.
+"""The saddle problem without Q, as hybrid gradient methods see it: pdhg.py, and limited/pdhg_prices.py with limits.
 
               L(V, lambda) = eta'V + lambda'(R - K V),   K = E - alpha P, one row per pair that exists
               lambda in D = { lambda >= 0,  sum lambda = B },   B = ||eta||_1 / (1 - alpha)

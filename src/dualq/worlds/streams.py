@@ -2,11 +2,11 @@
 
     Simulated      a simulator's walk, or rows drawn independently of each other from tau_k (simulator.py, walks.py)
     UniformPairs   pairs (s, a) drawn uniformly from a simulator
-    Recorded       arrays of transitions, in their order (rows.py)
+    Recorded       arrays of transitions, in their order (base/transitions.py)
     Played         a Gymnasium environment with discrete spaces and a behaviour; its clock is wall time
     Counted        any of them, its rows counted as they pass: at the end it is known what was seen, and no row is kept
 
-`rows.py` says what a stream is, and what it means that a row has ended.
+`base/transitions.py` says what a stream is, and what it means that a row has ended.
 """
 
 from __future__ import annotations

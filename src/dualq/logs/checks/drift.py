@@ -156,7 +156,7 @@ def periods_of_table(counted: Counted, periods: int) -> Periods | None:
     column, by = _clock(q)
     if column is None:
         return None
-    span = q.span(column).to_pyarrow().to_pylist()[0]
+    span = q.row(q.span(column))
     low, high = span["low"], span["high"]
     if low is None or not high > low:
         return None

@@ -42,7 +42,9 @@ NOTHING = "none"  # as an action it means to do nothing
 def check_columns(opened: Source, q: Questions) -> None:
     """A LogError where the action is continuous, or nearly every row has a state of its own."""
     with reading(opened.name):
-        if wrong := crowded_action(opened.name, q) or crowded_state(opened.name, q):
+        loose = [column for column in (*q.schema.action, *q.schema.state) if column not in q.bins]
+        numbers = numbers_in(q.table, dict.fromkeys(loose))
+        if wrong := crowded_action(opened.name, q, numbers) or crowded_state(opened.name, q, numbers):
             raise LogError(wrong)
 
 
@@ -58,7 +60,7 @@ class Numbers:
     fractions: int  # of the rows, those that are no whole numbers
 
 
-def numbers_in(table: Table, columns: Sequence[str]) -> dict[str, Numbers]:
+def numbers_in(table: Table, columns: Iterable[str]) -> dict[str, Numbers]:
     """{column: what its first rows say}, of those columns that hold numbers."""
     types = table.schema()
     found = [c for c in columns if types[c].is_numeric() and not types[c].is_boolean()]
@@ -91,21 +93,19 @@ def is_continuous(x: Numbers) -> bool:
     return x.different > MANY and x.different * PER_ACTION > x.rows
 
 
-def crowded_action(name: str, q: Questions) -> str | None:
+def crowded_action(name: str, q: Questions, numbers: Mapping[str, Numbers]) -> str | None:
     """What to say where an action without bins has too many values."""
-    loose = [column for column in q.schema.action if column not in q.bins]
-    for column, x in numbers_in(q.table, loose).items():
-        if is_continuous(x):
+    for column, x in numbers.items():
+        if column in q.schema.action and is_continuous(x):
             often = f"{x.different:,} different numbers in {_rows(x.rows)}"
             names = "" if x.fractions else "; if they are names and not amounts, write them as text, such as item 17"
             return f"{name}: the action {column!r} has {often}; cut it into bins: {bins_words({column: 5})}{names}"
     return None
 
 
-def crowded_state(name: str, q: Questions) -> str | None:
+def crowded_state(name: str, q: Questions, numbers: Mapping[str, Numbers]) -> str | None:
     """What to say where numbers without bins make nearly as many states as there are rows."""
-    loose = [column for column in q.schema.state if column not in q.bins]
-    wide = [column for column, x in numbers_in(q.table, loose).items() if x.different > FEW]
+    wide = [column for column, x in numbers.items() if column in q.schema.state and x.different > FEW]
     if not wide:
         return None
     for most in (FIRST, MORE):

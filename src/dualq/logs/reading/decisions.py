@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Any, Self
 
 from dualq.logs.reading.column_types import FLAGS, flag, number, seconds
 from dualq.logs.reading.expressions import (
@@ -72,6 +72,14 @@ class Decisions:
     step: float | None = None  # of a regular clock, in seconds if it is a date: no row is linked across a gap
     unplaced: str | None = None  # how rows without a place in time break links: by their place in the "file", or all
     #                              links of their "episode"; None: there are none, or gaps in a regular clock tell
+    answers: dict[Hashable, dict[str, Any]] = field(default_factory=dict, compare=False, repr=False)  # given already
+
+    def row(self, question: Table) -> dict[str, Any]:
+        """The one row of an aggregate; the engine is asked each question once, whoever of these asks again."""
+        key = question.op()
+        if key not in self.answers:
+            self.answers[key] = question.to_pyarrow().to_pylist()[0]
+        return self.answers[key]
 
     # ---- the names of the columns
 

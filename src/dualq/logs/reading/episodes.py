@@ -90,13 +90,13 @@ def episodes_of(q: Questions) -> Episodes | None:
         steps = per["rows"] - 1
         pace = (per["last"] - per["first"]) / (steps > 0).ifelse(steps, 1)
         asked |= {"slow": pace.min(where=steps > 0), "fast": pace.max(where=steps > 0)}
-    found = per.aggregate(**asked).to_pyarrow().to_pylist()[0]
+    found = q.row(per.aggregate(**asked))
     if not found["rows"]:
         return None
     unplaced = stray = 0
     if q.skip_bad and not q.schema.next_state:
         table = q.plain.columns()
-        known = table.aggregate(n=table.count(), **{e: table[e].count() for e in q.e}).to_pyarrow().to_pylist()[0]
+        known = q.row(table.aggregate(n=table.count(), **{e: table[e].count() for e in q.e}))
         unplaced = known["n"] - found["rows"]
         stray = known["n"] - min((known[e] for e in q.e), default=known["n"])
     return Episodes(

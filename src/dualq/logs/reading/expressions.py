@@ -11,7 +11,7 @@ that dualq needs, so that whoever brings another engine knows what must work, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
@@ -321,6 +321,10 @@ class Table(Protocol):
 
     def get_backend(self) -> Backend:
         """Who answers."""
+        ...
+
+    def op(self) -> Hashable:
+        """What is asked, as a key: equal for equal questions."""
         ...
 
     def to_pyarrow(self) -> pa.Table:

@@ -21,11 +21,11 @@ Polish    PDHG finds the prices to a few digits soon, and more of them slowly; i
           - those that are greedy at the prices of PDHG, and at those of the last mixture. Their values for the reward
             R - G w give the upper bound.
           The best mixture of the policies kept so far that keeps the limits comes from a linear program with a row per
-          limit, as in mixtures.py, and has prices too. It is an occupancy, and keeps the limits: its reward is the
-          lower bound. When the gap has fallen to a fifth of that at the last such restart, PDHG goes on from the
+          limit, as in column_generation.py, and has prices too. It is an occupancy, and keeps the limits: its reward
+          is the lower bound. When the gap has fallen to a fifth of that at the last such restart, PDHG goes on from the
           mixture, and the prices and values of the upper bound. Prices from PDHG alone reach the same, but later:
           the last digits come from the mixtures.
-First     policies of which a mixture keeps the limits, by the first phase of mixtures.py, or its InfeasibleError.
+First     policies of which a mixture keeps the limits, by column_generation.py's first phase, or its InfeasibleError.
 Bounds    with T_w the Bellman operator for the reward R - G w, hi the largest of (T_w V - V), by weak duality
 
               reward of the mixture  <=  the best under the limits  <=  eta'(T_w V + alpha/(1-alpha) hi)
@@ -36,7 +36,7 @@ Gives     the mixture as a policy, which keeps the limits up to 1e-8 of how far 
           what they promise, not in every digit.
 Cost      O(nonzeros + pairs x limits) a step; a polish is seven sparse linear systems.
 
-mixtures.py asks for the best policy at every price that its program proposes, and ends exactly. Where dynamic
+column_generation.py asks for the best policy at every price that its program proposes, and ends exactly. Where dynamic
 programming is fast, it takes less time (benchmarks/safe.py has both, and HiGHS). This one solves no model by dynamic
 programming after its start, knows at every polish how far it is, and stops at any tolerance.
 
