@@ -1,6 +1,6 @@
 """The charts of the report: SVG and HTML that need no network and no script, and print as they look.
 
-`intervals`, `bars` and `curve` are Vega-Lite, built with Altair (`..._spec`) and drawn by vl-convert; each has its
+`intervals`, `bars` and `curve` are Vega-Lite, built with Altair and drawn by vl-convert; each has its
 design width, and the page scales it to the text. The page's style finds the inks by their values, and turns them for
 dark screens: no other colours here. `policy_map` is a table of coloured cells. What colours show is also written.
 """
@@ -23,7 +23,7 @@ COLOURS = (
     *("#8dd3c7", "#fdb462", "#bebada", "#fb8072", "#80b1d3", "#b3de69", "#fccde5", "#ffed6f", "#c79fc8", "#d9d9d9"),
 )  # of categories, pale enough for dark letters; ColorBrewer's Set3, one of them paler
 
-Spec = dict[str, object]  # a Vega-Lite specification
+Row = dict[str, object]  # of a chart's data, or of its specification
 
 
 class Interval(NamedTuple):
@@ -61,20 +61,15 @@ def palette(count: int) -> list[str]:
 
 def intervals(rows: Sequence[Interval], width: int = WIDE) -> str:
     """A bar from `low` to `high` per row below its `name`, a dot at `value`; those that are `sure` in another ink."""
-    return _svg(intervals_spec(rows, width))
-
-
-def intervals_spec(rows: Sequence[Interval], width: int = WIDE) -> Spec:
-    """The Vega-Lite specification of `intervals`."""
     import altair as alt
 
-    inks: list[Spec] = [{"ink": SURE, "wide": 8} if row.sure else {"ink": ACCENT, "wide": 2} for row in rows]
+    inks: list[Row] = [{"ink": SURE, "wide": 8} if row.sure else {"ink": ACCENT, "wide": 2} for row in rows]
     drawn = [row._asdict() | ink | {"place": i} for i, (row, ink) in enumerate(zip(rows, inks, strict=True))]
 
     def across(field: str) -> alt.X:
         return alt.X(field, title=None, scale=alt.Scale(zero=False, nice=False, padding=10), axis=_ticks(width))
 
-    def base(rows: list[Spec]) -> alt.Chart:
+    def base(rows: list[Row]) -> alt.Chart:
         return _chart(rows).encode(y=alt.Y("place:O", axis=None))
 
     ink = alt.Color("ink:N", scale=None)
@@ -92,16 +87,11 @@ def intervals_spec(rows: Sequence[Interval], width: int = WIDE) -> Spec:
     dots = (
         base(dotted).mark_point(yOffset=8, aria=False, filled=True, size=80, opacity=1.0).encode(across("value:Q"), ink)
     )
-    return _finished(alt.layer(lines, names, dots), width, 44 * len(rows) + 24)
+    return _drawn(alt.layer(lines, names, dots), width, 44 * len(rows) + 24)
 
 
 def bars(rows: Sequence[Bar], width: int = WIDE) -> str:
     """One bar per row, from `name` to `number`, which stands at its end; in the order of the rows."""
-    return _svg(bars_spec(rows, width))
-
-
-def bars_spec(rows: Sequence[Bar], width: int = WIDE) -> Spec:
-    """The Vega-Lite specification of `bars`."""
     import altair as alt
 
     room = alt.Scale(domain=[0, 1.25 * (max(row.number for row in rows) or 1)], nice=False)  # for the last number
@@ -110,7 +100,7 @@ def bars_spec(rows: Sequence[Bar], width: int = WIDE) -> Spec:
         alt.X("number:Q", scale=room, axis=None), alt.Y("name:N", sort=None, title=None, axis=bare)
     )
     numbers = base.mark_text(align="left", dx=5, color=INK).encode(text=alt.Text("number:Q", format=","))
-    return _finished(base.mark_bar(color=ACCENT, height=17, aria=False) + numbers, width, 24 * len(rows))
+    return _drawn(base.mark_bar(color=ACCENT, height=17, aria=False) + numbers, width, 24 * len(rows))
 
 
 def policy_map(panels: Sequence[tuple[str, Sequence[Cell]]], across: str, down: str, actions: Sequence[str]) -> str:
@@ -166,19 +156,6 @@ def curve(
 
     chosen: the recommended policy, a diamond at its `cost` and `value`, with a standard error on all sides.
     """
-    return _svg(curve_spec(rows, x_title, y_title, band, marked, chosen, width))
-
-
-def curve_spec(
-    rows: Sequence[dict[str, float]],
-    x_title: str,
-    y_title: str,
-    band: bool,
-    marked: float | None,
-    chosen: dict[str, float],
-    width: int = NARROW,
-) -> Spec:
-    """The Vega-Lite specification of `curve`."""
     import altair as alt
 
     def x(field: str) -> alt.X:
@@ -214,7 +191,7 @@ def curve_spec(
         own.mark_point(aria=False, shape="diamond", filled=True, size=120, opacity=1.0, color=INK).encode(cost, value),
         name.encode(cost, value, text="name:N", description="name:N"),
     ]
-    return _finished(alt.layer(*layers), width, 300)
+    return _drawn(alt.layer(*layers), width, 300)
 
 
 def png(svg: str) -> bytes:
@@ -237,11 +214,13 @@ def _ticks(width: int, grid: bool = True) -> alt.Axis:
     return alt.Axis(tickCount=max(5, width // 90), grid=grid, domain=False, ticks=False, labelPadding=8)
 
 
-def _finished(chart: alt.LayerChart | alt.FacetChart, width: int, height: int) -> Spec:
-    """Sizes, with everything around the drawing, and letters and lines, the same for all."""
+def _drawn(chart: alt.LayerChart | alt.FacetChart, width: int, height: int) -> str:
+    """The SVG, everything around the drawing included in its size; letters and lines are the same for all."""
+    import vl_convert
+
     axis = {"labelColor": MUTED, "titleColor": INK, "gridColor": PALE, "tickColor": PALE}
     letters = {"labelFontSize": LETTERS, "titleFontSize": LETTERS, "titleFontWeight": "normal"}
-    spec: Spec = {
+    spec: Row = {
         "width": width,
         "height": height,
         "padding": 2,
@@ -254,11 +233,5 @@ def _finished(chart: alt.LayerChart | alt.FacetChart, width: int, height: int) -
             "text": {"fontSize": LETTERS},
         },
     }
-    return {**chart.to_dict(), **spec}
-
-
-def _svg(spec: Spec) -> str:
-    """The drawing; its name is what the page's style goes by."""
-    import vl_convert
-
-    return vl_convert.vegalite_to_svg(spec).replace('class="marks"', 'class="chart"', 1)
+    svg = vl_convert.vegalite_to_svg({**chart.to_dict(), **spec})
+    return svg.replace('class="marks"', 'class="chart"', 1)  # the name that the page's style goes by
