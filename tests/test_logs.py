@@ -6,6 +6,7 @@ import doctest
 import json
 from collections import defaultdict
 from fractions import Fraction
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -18,7 +19,6 @@ from dualq import problems
 from dualq.base.errors import LogError, ModelError
 from dualq.base.labels import Labels
 from dualq.logs import counts as counts_module
-from dualq.logs import log as log_module
 from dualq.logs.array_log import ArrayLog
 from dualq.logs.checks.coverage import Coverage
 from dualq.logs.counts import Counts
@@ -373,5 +373,11 @@ def test_the_skeleton_of_a_log_learns_what_a_table_without_order_does(tmp_path):
     assert bounds[0] == bounds[1]
 
 
-def test_examples_in_docstrings_run():
-    assert doctest.testmod(log_module).failed == 0
+WITH_EXAMPLES = ("log", "array_log", "counts", "checks.coverage", "reading.read_log", "reading.look")
+
+
+@pytest.mark.parametrize("name", [*(f"dualq.logs.{name}" for name in WITH_EXAMPLES), "dualq.offline.learner"])
+def test_examples_in_docstrings_run(name):
+    results = doctest.testmod(import_module(name))
+    assert results.attempted > 0
+    assert results.failed == 0

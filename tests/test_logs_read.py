@@ -353,7 +353,7 @@ def test_times_that_are_text_are_in_the_order_of_what_they_mean(times, order, tm
         (["day 9", "day 10", "day 11"], "is text of several lengths; sorted as text it would run from 'day 10'"),
         (
             ["31/01/2024", "01/02/2024", "02/02/2024"],
-            "is text such as '01/02/2024', which cannot be sorted; write numbers, or dates as 2024-02-29",
+            "is text such as '01/02/2024', which cannot be sorted; if these are dates, say --day-first .*; or write numbers, or dates as 2024-02-29",
         ),
         (["1", "2", "soon"], "the time column 't' is text: row 2 has 'soon'; it must hold numbers"),
     ],
@@ -757,3 +757,23 @@ def test_errors_are_caught_by_names_at_the_door():
     assert issubclass(dualq.LogError, dualq.DualqError)
     assert issubclass(dualq.ModelError, dualq.DualqError)
     assert issubclass(dualq.InfeasibleError, dualq.DualqError)
+
+
+# ---- errors as fields
+
+
+def test_errors_carry_their_parts(tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text("state,action,reward,t\n0,0,1,0\n1,0,inf,1\n0,0,1,2\n")
+    with pytest.raises(LogError, match=r"log.csv: row 2 \(line 3\): reward is inf") as found:
+        dualq.read_log(file)
+    assert found.value.parts == {"path": str(file), "row": 2, "line": 3, "column": "reward", "value": float("inf")}
+    with pytest.raises(LogError) as found:
+        dualq.read_log(file, action="do")
+    assert found.value.parts == {"path": str(file), "argument": "action", "value": "do"}
+    with pytest.raises(LogError) as found:
+        dualq.read_log({"state": [0, 1], "action": [0, 0], "reward": ["1", "much"], "t": [0, 1]})
+    assert found.value.parts == {"column": "reward", "row": 1, "value": "much"}
+    with pytest.raises(LogError) as found:
+        dualq.ArrayLog([0, 2], [0, 0], [1.0, 2.0], [1, 0], 2, 1)
+    assert found.value.parts == {"row": 1, "column": "state", "value": 2}

@@ -25,12 +25,18 @@ if TYPE_CHECKING:
     from dualq.logs.checks.trace import Trace as Trace
     from dualq.logs.counts import Counts as Counts
     from dualq.logs.log import Log as Log
-    from dualq.logs.reading.look import HEADER as HEADER
-    from dualq.logs.reading.look import Look as Look
     from dualq.logs.reading.look import look as look
+    from dualq.logs.reading.looked import HEADER as HEADER
+    from dualq.logs.reading.looked import Look as Look
+    from dualq.logs.reading.options import READING as READING
+    from dualq.logs.reading.options import BinsAsked as BinsAsked
+    from dualq.logs.reading.options import Columns as Columns
+    from dualq.logs.reading.options import Moment as Moment
+    from dualq.logs.reading.options import OneColumn as OneColumn
     from dualq.logs.reading.read_log import read_log as read_log
     from dualq.logs.reading.schema import ROW as ROW
     from dualq.logs.reading.schema import Bins as Bins
+    from dualq.logs.starts import Start as Start
     from dualq.logs.starts import start_weights as start_weights
     from dualq.logs.support import with_end as with_end
 

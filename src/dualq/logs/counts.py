@@ -53,7 +53,37 @@ class Said(TypedDict):
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """How often each transition occurs in a log, and what it paid; read-only."""
+    """How often each transition occurs in a log, and what it paid; read-only.
+
+    One entry per (s, a, s') that occurs; rows that ended an episode are counted apart. `log.counts()` makes them, and
+    `Counts.from_arrays` from arrays.
+
+    Attributes
+    ----------
+    s, a, s_next : array, (entries,)
+        Places of the state, the action and the next state.
+    ended : array of bool, (entries,)
+        Whether these rows ended an episode.
+    n : array of int, (entries,)
+        How many rows there are.
+    reward_sum, reward_square_sum : array, (entries,)
+        Sums over them. `cost_sums` and `cost_square_sums` have the same of each cost.
+    states, actions : Labels
+        What the places stand for.
+    reward_range : (float, float)
+        What rewards can be; where nobody said so (`range_known`), what they were.
+
+    Examples
+    --------
+    >>> import dualq
+    >>> counts = dualq.read_log({"state": [0, 1, 0], "action": [0, 0, 1], "reward": [1, 2, 4], "t": [0, 1, 2]}).counts()
+    >>> counts.visits
+    array([[1, 0],
+           [1, 0]])
+    >>> counts.mdp(discount=0.9).rewards
+    array([[1., 0.],
+           [2., 0.]])
+    """
 
     s: Array = field(repr=False)  # (entries,)
     a: Array = field(repr=False)

@@ -1,12 +1,5 @@
 """PolicyLearner: `learn` in the shape that users of scikit-learn know; scikit-learn itself is not needed.
 
-learner = PolicyLearner(discount=0.9, state=["stock", "season"], action="order", reward="profit", time="day")
-learner.fit(frame)
-learner.predict(frame[["stock", "season"]])        an action for each row
-learner.predict_proba(frame[["stock", "season"]])  the probability of each action: with limits, what is promised
-
-learner.score(other)                               what the policy is expected to earn by the rows of another log
-
 It can be the last step of a Pipeline, and be searched over with GridSearchCV; where rows of an episode belong together,
 with GroupKFold or PredefinedSplit, so that an episode is not torn apart.
 """
@@ -14,70 +7,95 @@ with GroupKFold or PredefinedSplit, so that an episode is not torn apart.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
-from typing import Any
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from dualq.base import LogError
-from dualq.logs import read_log, start_weights
+from dualq.base import Label, LogError
+from dualq.logs import READING, BinsAsked, Columns, Moment, OneColumn, Start, read_log, start_weights
 from dualq.model import TablePolicy
 from dualq.offline.fit import Fit
 from dualq.offline.learning import learn
 
-LEARNING = (
-    "discount",
-    "confidence",
-    "start",
-    "pessimism",
-    "certificate",
-    "solver",
-    "limits",
-    "margin",
-    "value_range",
-    "assume",
-)  # what `learn` is told
+Array = np.ndarray
+Params = dict[str, Any]  # {argument: its value}, as scikit-learn asks for them
 
 
 class PolicyLearner:
-    """Learns a policy from a frame; the arguments are those of `learn` and the columns of `read_log`.
+    """Learns a policy from a frame; the arguments are those of `learn` and of `read_log`.
 
-    After `fit`, `fit_` is the Fit: the policy, the certificate, the coverage; `classes_` are the actions' labels.
+    Parameters
+    ----------
+    discount, confidence, start, pessimism, certificate, solver, limits, margin, value_range, assume
+        What `learn` is told.
+    state, action, reward, next_state, episode, time, terminal, truncated, costs, bins, reward_range, cost_ranges, \
+available, skip_bad, quarantine, table, delimiter, columns, since, until, clock, day_first
+        What `read_log` is told of the columns.
+
+    Attributes
+    ----------
+    fit_ : Fit
+        What was learned: the policy, the certificate, the coverage.
+    classes_ : array
+        The labels of the actions, in the order of the columns of `predict_proba`.
+
+    Examples
+    --------
+    >>> import dualq
+    >>> frame = dualq.problems.two_state().record(steps=2000).table()
+    >>> learner = dualq.PolicyLearner(discount=0.9, state="state", action="action", reward="reward", time="time")
+    >>> learner.fit(frame).predict({"state": [0, 1]})
+    array([0, 1])
+    >>> learner.predict_proba({"state": [0, 1]})  # with limits, what is promised is promised of these
+    array([[1., 0.],
+           [0., 1.]])
+    >>> learner
+    PolicyLearner(discount=0.9, state='state', action='action', reward='reward', time='time')
     """
+
+    fit_: Fit | None = None
 
     def __init__(
         self,
         *,
         discount: float = 0.95,
         confidence: float = 0.95,
-        start: Any = None,
+        start: Start = None,
         pessimism: float | None = None,
         certificate: str | None = "proven",
         solver: str = "exact",
-        limits: Any = None,
+        limits: object = None,
         margin: str = "certified",
-        value_range: Any = None,
-        assume: Any = (),
-        state: Any = None,
-        action: Any = None,
-        reward: Any = None,
-        next_state: Any = None,
-        episode: Any = None,
-        time: Any = None,
-        terminal: Any = None,
-        truncated: Any = None,
-        costs: Any = None,
-        bins: Any = None,
-        reward_range: Any = None,
-        cost_ranges: Any = None,
-        clock: Any = None,
-        day_first: Any = None,
+        value_range: tuple[float, float] | None = None,
+        assume: str | Iterable[str] = (),
+        state: Columns = None,
+        action: Columns = None,
+        reward: str | None = None,
+        next_state: Columns = None,
+        episode: Columns = None,
+        time: OneColumn = None,
+        terminal: OneColumn = None,
+        truncated: OneColumn = None,
+        costs: Columns = None,
+        bins: BinsAsked | None = None,
+        reward_range: tuple[float, float] | None = None,
+        cost_ranges: Mapping[str, tuple[float, float]] | None = None,
+        available: Mapping[Label, Iterable[Label]] | None = None,
         skip_bad: bool = False,
-        quarantine: Any = None,
+        quarantine: str | os.PathLike[str] | None = None,
+        table: str | None = None,
+        delimiter: str | None = None,
+        columns: Sequence[str] | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        clock: str | None = None,
+        day_first: bool | None = None,
     ):
         given = locals()
-        for name in self._names():
-            setattr(self, name, given[name])
+        vars(self).update({name: given[name] for name in self._names()})
 
     @classmethod
     def _names(cls) -> list[str]:
@@ -89,43 +107,57 @@ class PolicyLearner:
         given = [f"{name}={value}" for name, (value, default) in shown.items() if value != default]
         return f"{type(self).__name__}({', '.join(given)})"
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> object:
         """What scikit-learn asks of a part of a Pipeline: neither a classifier nor a regressor, and it needs no y."""
-        from sklearn.utils import Tags, TargetTags  # pyright: ignore[reportMissingImports]
+        utils = import_module("sklearn.utils")
+        return utils.Tags(estimator_type=None, target_tags=utils.TargetTags(required=False))
 
-        return Tags(estimator_type=None, target_tags=TargetTags(required=False))
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
+    def get_params(self, deep: bool = True) -> Params:
         """Every argument by name."""
-        return {name: getattr(self, name) for name in self._names()}
+        return {name: vars(self)[name] for name in self._names()}
 
-    def set_params(self, **params: Any) -> PolicyLearner:
+    def set_params(self, **params: object) -> PolicyLearner:
         """Change arguments; a name that is none of them is refused."""
         for name, value in params.items():
             if name not in self._names():
-                raise LogError(f"no argument {name!r}; there are {', '.join(self._names())}")
-            setattr(self, name, value)
+                raise LogError(f"no argument {name!r}; there are {', '.join(self._names())}", argument=name)
+            vars(self)[name] = value
         return self
 
-    def fit(self, X: Any, y: None = None) -> PolicyLearner:
-        """Learn from a log: a frame, a path, or anything that `read_log` reads."""
+    def _params(self) -> tuple[Params, Params]:
+        """What `read_log` is told, and what `learn` is told."""
         params = self.get_params()
-        learning = {name: params.pop(name) for name in LEARNING}
-        self.fit_ = learn(read_log(X, **params), **learning)
+        return {name: params.pop(name) for name in READING}, params
+
+    def fit(self, X: object, y: None = None) -> PolicyLearner:
+        """Learn from a log.
+
+        Parameters
+        ----------
+        X : frame, path, or anything else that `read_log` reads
+        y : ignored
+
+        Returns
+        -------
+        PolicyLearner
+            Itself.
+        """
+        reading, learning = self._params()
+        self.fit_ = learn(read_log(X, **reading), **learning)
         actions = self.fit_.policy.actions
         self.classes_ = _as_array(list(actions), len(actions.names))
         return self
 
-    def score(self, X: Any, y: None = None) -> float:
+    def score(self, X: object, y: None = None) -> float:
         """What the policy is expected to earn by the rows of another log: its value in that log's own model.
 
         An estimate from rows that had no say in the choice, so without the luck of choosing; no bound. Where the other
         log never was, or never did in a state what the policy does there, it does what that log did.
         """
-        params = self.get_params()
-        log = read_log(X, **{name: value for name, value in params.items() if name not in LEARNING})
+        reading, learning = self._params()
+        log = read_log(X, **reading)
         counts, policy = log.counts(), self._fitted.policy
-        mdp, visits = counts.mdp(params["discount"]), counts.visits
+        mdp, visits = counts.mdp(learning["discount"]), counts.visits
         matrix = np.full(mdp.rewards.shape, 1.0 / len(counts.actions))
         for s, label in enumerate(counts.states):
             known = label in policy.states
@@ -134,16 +166,16 @@ class PolicyLearner:
             chances = np.where(visits[s] > 0, chances, 0.0)
             chances = chances if chances.any() else visits[s]
             matrix[s] = chances / chances.sum() if chances.any() else matrix[s]
-        start = start_weights(log, params["start"])
+        start = start_weights(log, learning["start"])
         return float(start @ counts.support.to_log(TablePolicy(matrix, mdp.states, mdp.actions).value(mdp)))
 
     @property
     def _fitted(self) -> Fit:
-        if not hasattr(self, "fit_"):
+        if self.fit_ is None:
             raise LogError("nothing was learned yet; call fit first")
         return self.fit_
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: object) -> Array:
         """The action of highest probability for each row of a frame with the state's columns.
 
         With limits the policy may be random, and what is promised is promised of it: draw from `predict_proba`, or
@@ -152,14 +184,15 @@ class PolicyLearner:
         chances = self.predict_proba(X)
         return self.classes_[chances.argmax(axis=1)]
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: object) -> Array:
         """(n, actions) the probability of each action for each row, in the order of `classes_`."""
-        policy = self._fitted.policy
-        places = [policy.states.index(self.fit_.label(row)) for row in _columns(X, policy.states.names)]
-        return policy.matrix[np.array(places, int)]
+        fit = self._fitted
+        states = fit.policy.states
+        places = [states.index(fit.label(row)) for row in _rows_of(X, states.names)]
+        return fit.policy.matrix[np.array(places, int)]
 
 
-def _as_array(labels: list[Any], columns: int) -> np.ndarray:
+def _as_array(labels: list[Label], columns: int) -> Array:
     """Labels of one column as an array of their type, of several as objects."""
     if columns == 1:
         return np.array(labels)
@@ -168,17 +201,34 @@ def _as_array(labels: list[Any], columns: int) -> np.ndarray:
     return found
 
 
-def _columns(frame: Any, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
+@runtime_checkable
+class _Frame(Protocol):
+    """A pandas or Polars frame: names, and columns by name."""
+
+    @property
+    def columns(self) -> Iterable[str]: ...
+    def __getitem__(self, name: str, /) -> object: ...
+
+
+@runtime_checkable
+class _ArrowTable(Protocol):
+    @property
+    def column_names(self) -> Iterable[str]: ...
+    def __getitem__(self, name: str, /) -> object: ...
+
+
+def _rows_of(frame: object, names: tuple[str, ...]) -> list[tuple[Label, ...]]:
     """The rows of a frame (anything with columns by name), in these columns."""
-    missing = [name for name in names if name not in _names_of(frame)]
-    if missing:
-        raise LogError(f"the frame has no column {missing[0]!r}; a state needs {', '.join(names)}")
-    columns = [np.asarray(frame[name]).tolist() for name in names]
-    return list(zip(*columns, strict=True))
-
-
-def _names_of(frame: Any) -> list[str]:
-    names = frame if isinstance(frame, Mapping) else getattr(frame, "column_names", getattr(frame, "columns", None))
-    if names is None or callable(names):
+    if isinstance(frame, Mapping):
+        columns, known = frame, list(frame)
+    elif isinstance(frame, _ArrowTable):
+        columns, known = frame, list(frame.column_names)
+    elif isinstance(frame, _Frame):
+        columns, known = frame, list(frame.columns)
+    else:
         raise LogError(f"cannot read states from a {type(frame).__name__}; give a frame with the state's columns")
-    return list(names)
+    missing = [name for name in names if name not in known]
+    if missing:
+        right = f"a state needs {', '.join(names)}"
+        raise LogError(f"the frame has no column {missing[0]!r}; {right}", column=missing[0])
+    return list(zip(*(np.asarray(columns[name]).tolist() for name in names), strict=True))

@@ -1,15 +1,28 @@
-"""The columns of a log, as the command line names them."""
+"""The options of `read_log`, as the command line names them: made from the one list, logs/reading/options.py."""
 
 from __future__ import annotations
 
 import re
 from typing import Literal, TypeVar
 
+import typer
+from typer.models import OptionInfo
+
 from dualq.base import LogError
+from dualq.logs import READING
 
 BINS = "write COLUMN=8 for 8 bins, COLUMN=0,10,50 for edges, COLUMN=auto, or auto alone"
 BinsOf = int | list[float] | str  # how many, the edges, or "auto"
 Column = TypeVar("Column", str | None, list[str] | None)
+
+
+def reading(name: str) -> OptionInfo:
+    """The option of the command line for an argument of `read_log`."""
+    option = READING[name]
+    panel = "Columns" if option.is_column else None
+    return typer.Option(
+        option.flag, metavar=option.metavar or None, help=option.help, show_default=False, rich_help_panel=panel
+    )
 
 
 def listed(columns: str | None) -> list[str] | None:
@@ -45,3 +58,18 @@ def bins_of(words: list[str]) -> dict[str, BinsOf] | str:
             "--bins auto is for all columns; with other bins, name the columns it is for: --bins COLUMN=auto"
         )
     return "auto"
+
+
+def ranges_of(words: list[str]) -> dict[str, tuple[float, float]] | None:
+    """{cost: (low, high)} from COLUMN=LO,HI; None where nothing was said."""
+    ranges: dict[str, tuple[float, float]] = {}
+    for word in words:
+        cost, _, ends = word.rpartition("=")
+        try:
+            low, high = (float(end) for end in ends.split(","))
+        except ValueError:
+            cost, low, high = "", 0.0, 0.0
+        if not cost.strip():
+            raise LogError(f"--cost-range {word}: cannot be understood; write COLUMN=LO,HI, such as late=0,1")
+        ranges[cost.strip()] = low, high
+    return ranges or None

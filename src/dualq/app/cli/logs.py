@@ -9,19 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from dualq.app.cli.columns import bins_of, listed, or_none
+from dualq.app.cli.columns import bins_of, listed, or_none, ranges_of, reading
 from dualq.app.cli.shared import Json, console, option, print_files, print_json, stages, working
 from dualq.base import LogError
 
 if TYPE_CHECKING:
-    from typer.models import OptionInfo
-
     from dualq.base import Label
     from dualq.offline import Fit
-
-
-def _columns(what: str) -> OptionInfo:
-    return option("COLUMNS", what, panel="Columns")
 
 
 Run = Annotated[
@@ -46,56 +40,25 @@ def learn(
             show_default=False,
         ),
     ] = None,
-    state: Annotated[str | None, _columns("What was known when deciding; several columns: stock,season.")] = None,
-    action: Annotated[str | None, _columns("What was decided.")] = None,
-    reward: Annotated[str | None, _columns("What was earned.")] = None,
-    next_state: Annotated[
-        str | None, _columns("The state afterwards. Without it: the next row of the episode. `none`: no such column.")
-    ] = None,
-    episode: Annotated[
-        str | None, _columns("Which rows belong together, such as shop or patient. `none`: no such column.")
-    ] = None,
-    time: Annotated[
-        str | None, _columns("The order of the rows. `row`: as in the file. `none`: no order is known.")
-    ] = None,
-    terminal: Annotated[
-        str | None,
-        _columns("True where an episode ended. `last`: every last row ended its episode. `none`: no such column."),
-    ] = None,
-    truncated: Annotated[
-        str | None,
-        _columns("True where a recording stopped. `last`: every last row is such a stop. `none`: no such column."),
-    ] = None,
-    cost: Annotated[
-        list[str] | None,
-        option("COLUMN", "A cost to count beside the reward, for --limit and frontier; may be repeated."),
-    ] = None,
-    bins: Annotated[
-        list[str] | None,
-        option(
-            "COLUMN=N",
-            "Cut numbers into N bins with equally many rows, or at edges: COLUMN=0,10,50. `auto` finds bins.",
-        ),
-    ] = None,
-    columns: Annotated[str | None, option("A,B,C", "The names of the columns, if the file has no header.")] = None,
-    delimiter: Annotated[str | None, option("MARK", "What separates the fields of a CSV, if it is unusual.")] = None,
-    table: Annotated[str | None, option("NAME", "The table, if LOG is a database.")] = None,
-    since: Annotated[str | None, option("TIME", "Use only rows from this time on, for example after a change.")] = None,
-    until: Annotated[str | None, option("TIME", "Use only rows before this time.")] = None,
-    clock: Annotated[
-        str | None,
-        option("KIND", "Whether the time column is `shared` by all episodes, or counts the steps of each `episode`."),
-    ] = None,
-    day_first: Annotated[
-        bool | None,
-        typer.Option(
-            "--day-first/--month-first", help="Which stands first in dates such as 03/04/2024.", show_default=False
-        ),
-    ] = None,
-    reward_range: Annotated[
-        str | None,
-        option("LO,HI", "What rewards can be, such as --reward-range=-10,50. Without it: the range in the log."),
-    ] = None,
+    state: Annotated[str | None, reading("state")] = None,
+    action: Annotated[str | None, reading("action")] = None,
+    reward: Annotated[str | None, reading("reward")] = None,
+    next_state: Annotated[str | None, reading("next_state")] = None,
+    episode: Annotated[str | None, reading("episode")] = None,
+    time: Annotated[str | None, reading("time")] = None,
+    terminal: Annotated[str | None, reading("terminal")] = None,
+    truncated: Annotated[str | None, reading("truncated")] = None,
+    cost: Annotated[list[str] | None, reading("costs")] = None,
+    bins: Annotated[list[str] | None, reading("bins")] = None,
+    columns: Annotated[str | None, reading("columns")] = None,
+    delimiter: Annotated[str | None, reading("delimiter")] = None,
+    table: Annotated[str | None, reading("table")] = None,
+    since: Annotated[str | None, reading("since")] = None,
+    until: Annotated[str | None, reading("until")] = None,
+    clock: Annotated[str | None, reading("clock")] = None,
+    day_first: Annotated[bool | None, reading("day_first")] = None,
+    reward_range: Annotated[str | None, reading("reward_range")] = None,
+    cost_range: Annotated[list[str] | None, reading("cost_ranges")] = None,
     value_range: Annotated[
         str | None, option("LO,HI", "What a policy can earn in total, if you know more than the rewards say.")
     ] = None,
@@ -126,16 +89,12 @@ def learn(
     online: Annotated[
         bool, typer.Option("--online", help="Use Algorithm 1 of the paper, row by row, instead of the exact solution.")
     ] = False,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Write bad rows to a file and go on, instead of stopping at the first.")
-    ] = False,
+    skip_bad: Annotated[bool, reading("skip_bad")] = False,
     assume: Annotated[
         list[str] | None,
         option("WHAT", 'What you vouch for: "set aside" (rows set aside are like the others); may be repeated.'),
     ] = None,
-    quarantine: Annotated[
-        Path | None, option("FILE", "Where --skip-bad writes bad rows. Without it: the log's name with .bad.")
-    ] = None,
+    quarantine: Annotated[Path | None, reading("quarantine")] = None,
     out: Annotated[
         Path | None,
         option("DIR", "Write report.html, policy.csv, fit.json and solution.npz to this folder."),
@@ -164,17 +123,17 @@ def learn(
             delimiter,
             columns,
         )
-        if log is None and any((*given, reward_range, quarantine, since, until, clock)):
+        if log is None and any((*given, reward_range, cost_range, quarantine, since, until, clock)):
             raise LogError("options say how to read a log, but no LOG is given; give the file, or leave them out")
         if quarantine is not None and not skip_bad:
             raise LogError("--quarantine says where bad rows go, but without --skip-bad the first of them stops")
-        reading: dict[str, Any]
+        told: dict[str, Any]
         if log is None:
             from dualq.worlds import sample_log as shipped
 
-            source, reading = shipped.path(), shipped.COLUMNS
+            source, told = shipped.path(), shipped.COLUMNS
         else:
-            source, reading = (
+            source, told = (
                 log,
                 {
                     "state": listed(state),
@@ -195,6 +154,7 @@ def learn(
                     "clock": clock,
                     "day_first": day_first,
                     "reward_range": _range("--reward-range", reward_range),
+                    "cost_ranges": ranges_of(cost_range or []),
                     "skip_bad": skip_bad,
                     "quarantine": quarantine,
                 },
@@ -203,7 +163,7 @@ def learn(
 
         fit = learn_from(
             source,
-            **reading,
+            **told,
             discount=discount,
             confidence=confidence,
             start=start,

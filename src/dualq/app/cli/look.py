@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dualq.app.cli.columns import bins_of, listed, or_none
-from dualq.app.cli.shared import Json, console, option, print_json, stages
+from dualq.app.cli.columns import bins_of, listed, or_none, reading
+from dualq.app.cli.shared import Json, console, print_json, stages
 
 if TYPE_CHECKING:
     from dualq.logs import Look
@@ -22,29 +22,20 @@ def look(
             show_default=False,
         ),
     ] = None,
-    state: Annotated[str | None, option("COLUMNS", "What was seen; several columns as stock,season.")] = None,
-    action: Annotated[str | None, option("COLUMNS", "What was done.")] = None,
-    reward: Annotated[str | None, option("COLUMN", "What was earned.")] = None,
-    next_state: Annotated[str | None, option("COLUMNS", "What was seen next, or `none`.")] = None,
-    episode: Annotated[str | None, option("COLUMNS", "Which rows belong together, or `none`.")] = None,
-    time: Annotated[str | None, option("COLUMN", "Their order; `row` for the order in the file, or `none`.")] = None,
-    terminal: Annotated[
-        str | None, option("COLUMN", "Whether the episode ended here; `last`: in its last row; or `none`.")
-    ] = None,
-    truncated: Annotated[
-        str | None, option("COLUMN", "Whether the recording stopped here; `last`: in the last row; or `none`.")
-    ] = None,
-    cost: Annotated[list[str] | None, option("COLUMN", "A cost beside the reward; may be repeated.")] = None,
-    bins: Annotated[list[str] | None, option("COLUMN=N", "Bins for numbers, as in `dualq learn`.")] = None,
-    columns: Annotated[str | None, option("A,B,C", "Names, where the first line of the file is a row.")] = None,
-    delimiter: Annotated[str | None, option("MARK", "Between the fields of a CSV file.")] = None,
-    day_first: Annotated[
-        bool | None,
-        typer.Option(
-            "--day-first/--month-first", help="Which stands first in dates such as 03/04/2024.", show_default=False
-        ),
-    ] = None,
-    table: Annotated[str | None, option("NAME", "The table of a database, or the sheet of a workbook.")] = None,
+    state: Annotated[str | None, reading("state")] = None,
+    action: Annotated[str | None, reading("action")] = None,
+    reward: Annotated[str | None, reading("reward")] = None,
+    next_state: Annotated[str | None, reading("next_state")] = None,
+    episode: Annotated[str | None, reading("episode")] = None,
+    time: Annotated[str | None, reading("time")] = None,
+    terminal: Annotated[str | None, reading("terminal")] = None,
+    truncated: Annotated[str | None, reading("truncated")] = None,
+    cost: Annotated[list[str] | None, reading("costs")] = None,
+    bins: Annotated[list[str] | None, reading("bins")] = None,
+    columns: Annotated[str | None, reading("columns")] = None,
+    delimiter: Annotated[str | None, reading("delimiter")] = None,
+    day_first: Annotated[bool | None, reading("day_first")] = None,
+    table: Annotated[str | None, reading("table")] = None,
     as_json: Json = False,
 ) -> None:
     """Look at a log before learning from it.

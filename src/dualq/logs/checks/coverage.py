@@ -32,7 +32,36 @@ MANY = 1000  # different numbers in a column of the state, from which bins are a
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """What a log can tell, and what it cannot."""
+    """What a log can tell, and what it cannot; `log.coverage()` finds it out.
+
+    Attributes
+    ----------
+    visits : array, (S, A)
+        How often each pair of state and action occurs; `supported` where it does at all.
+    zeta : float
+        The least frequency of a supported pair: the paper's zeta, estimated.
+    effective_size : float
+        The rows of a log in which all supported pairs occur alike that would tell as much.
+    never_left : list
+        The labels of states that rows lead to and none leaves.
+    drift : {str: Finding}
+        Whether behaviour, dynamics or rewards changed while the log was written.
+    memory : Finding or None
+        Whether the state before helps to predict the next.
+    checks : tuple of Finding
+        What else the rows say of how they were read.
+    warnings, notes : list of str
+        What a reader must know before trusting anything learned from this log, and what he should.
+
+    Examples
+    --------
+    >>> import dualq
+    >>> coverage = dualq.problems.two_state().record(steps=1000, seed=0).coverage()
+    >>> bool(coverage.supported.all()), coverage.drift["dynamics"].found
+    (True, False)
+    >>> coverage.warnings
+    []
+    """
 
     counts: Counts = field(repr=False)
     rows: int  # that are used

@@ -25,6 +25,8 @@ from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.sources import FILE, NUMBER, Source
 from dualq.logs.reading.times import MOSTLY
 
+Row = Mapping[str, Any]  # of an engine's answer: a cell may hold anything
+
 BATCH = 1 << 20  # rows fetched at a time
 
 
@@ -57,7 +59,7 @@ def _bad(opened: Source, q: Questions) -> tuple[Table, list[Condition]]:
         return asked.bad_rows(), asked.conditions(asked.followed(raw=True))
 
 
-def _where(opened: Source, q: Questions, row: Mapping[str, Any]) -> str:
+def _where(opened: Source, q: Questions, row: Row) -> str:
     if NUMBER in row:
         file = os.path.basename(row[FILE]) if opened.first == 1 else row[FILE]
         line = f" (line {row[NUMBER] + 1})" if opened.header else ""
@@ -69,7 +71,7 @@ def _where(opened: Source, q: Questions, row: Mapping[str, Any]) -> str:
     return f"{opened.name}: the row with {known}"
 
 
-def _parts(opened: Source, q: Questions, row: Mapping[str, Any], conditions: list[Condition]) -> ErrorParts:
+def _parts(opened: Source, q: Questions, row: Row, conditions: list[Condition]) -> ErrorParts:
     """The same as fields of the error."""
     column = conditions[row["reason"]].columns[-1]
     parts: ErrorParts = {"column": column, "value": row[f"raw{list(q.schema.columns).index(column)}"]}
@@ -82,11 +84,11 @@ def _parts(opened: Source, q: Questions, row: Mapping[str, Any], conditions: lis
     return parts
 
 
-def _raw(row: Mapping[str, Any]) -> list[Value]:
+def _raw(row: Row) -> list[Value]:
     return [row[name] for name in row if name.startswith("raw")]
 
 
-def _wrong(q: Questions, row: Mapping[str, Any], conditions: list[Condition]) -> str:
+def _wrong(q: Questions, row: Row, conditions: list[Condition]) -> str:
     columns, condition = list(q.schema.columns), conditions[row["reason"]]
     values = " and ".join(f"{c} is {_shown(row[f'raw{columns.index(c)}'])}" for c in condition.columns)
     return f"{values}{' in more rows than one' if condition.kind == 'repeat' else ''}; {condition.right}"

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualq.base import Labels, LogError
-from dualq.logs.reading.options import Value
 from dualq.logs.reading.schema import Bins
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Array = np.ndarray
+Part = list[Any]  # the distinct values of a column, all of one type, in order
 
 MOST = 1_000_000  # states
 DENSE = 1 << 16  # numbers for which a table of places is always worth its room
@@ -114,7 +114,7 @@ def too_many(name: str, columns: Sequence[str], count: int) -> str:
     return f"{name}: the state ({few}) has {count:,} or more distinct values, over a million; {advice}"
 
 
-def _ranked(name: str, column: str, values: Sequence[pa.ChunkedArray]) -> tuple[list[Value], Array]:
+def _ranked(name: str, column: str, values: Sequence[pa.ChunkedArray]) -> tuple[Part, Array]:
     """The distinct values in their order, and the rank of every row's; -1 for NULL."""
     import pyarrow as pa
 
@@ -150,7 +150,7 @@ def _alike(name: str, column: str, values: Sequence[pa.ChunkedArray]) -> list[pa
     return [part if part.type == common else part.cast(common) for part in values]
 
 
-def _finder(part: list[Any]) -> Callable[[pa.ChunkedArray], Array]:
+def _finder(part: Part) -> Callable[[pa.ChunkedArray], Array]:
     """A function from a column to the places of its values among distinct sorted ones; -1 where there is none."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -169,11 +169,11 @@ def _finder(part: list[Any]) -> Callable[[pa.ChunkedArray], Array]:
         return look_up
 
     def search(values: pa.ChunkedArray) -> Array:
-        found = pc.index_in(values.cast(known.type), known)  # pyright: ignore[reportAttributeAccessIssue]
+        found = pc.call_function("index_in", [values.cast(known.type)], pc.SetLookupOptions(known))
         return found.fill_null(-1).to_numpy(zero_copy_only=False)
 
     return search
 
 
-def _in_words(part: list[Any], bins: Bins | None) -> list[Any]:
+def _in_words(part: Part, bins: Bins | None) -> Part:
     return part if bins is None else [bins.labels[i] for i in part]

@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -28,7 +27,7 @@ from dualq.logs.reading.engines import reading
 from dualq.logs.reading.episodes import episodes_of, with_clock, with_flag, with_gaps
 from dualq.logs.reading.expressions import Table, row_number, window
 from dualq.logs.reading.open_source import about_source, open_source
-from dualq.logs.reading.options import BinsAsked, Columns, Moment
+from dualq.logs.reading.options import BinsAsked, Columns, Moment, OneColumn
 from dualq.logs.reading.period import part_of
 from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import ROW, Schema, checked_bins, schema_of, without_guess
@@ -48,9 +47,9 @@ def read_log(
     reward: str | None = None,
     next_state: Columns = None,
     episode: Columns = None,
-    time: str | Literal[False] | None = None,
-    terminal: str | Literal[False] | None = None,
-    truncated: str | Literal[False] | None = None,
+    time: OneColumn = None,
+    terminal: OneColumn = None,
+    truncated: OneColumn = None,
     costs: Columns = None,
     bins: BinsAsked | None = None,
     reward_range: Range | None = None,
@@ -68,25 +67,85 @@ def read_log(
 ) -> TableLog:
     """Read a log: which columns of a table are the state, the action, the reward, and what followed.
 
-    source        a path, a glob, a URL, an Ibis table, a pandas, Polars, Arrow or Spark frame, a dict of arrays, or a
-                  Minari data set; a table in a database as "shop.duckdb::orders" or with table="orders"
-    state, action, next_state, episode   a column, or a list of columns
-    reward, time, terminal, truncated    a column; time="row" where the order of the rows is the order of time.
-                  Columns that are not given are looked for by common names (`guessed`); False: there is none
-                  terminal="last": every episode ended with its last row; truncated="last": recordings stopped there;
-                  terminal="row": every row is a case of its own, and nothing follows it (discount 0)
-    costs         columns whose average a policy may be told to keep below a limit
-    bins          {column: number of quantile bins, a list of edges, or "auto"} for numbers in the state or the action;
-                  "auto": for all numbers of the state. They are found in the earliest rows, and the others are counted
-    reward_range, cost_ranges   what rewards and costs can be, if that is known; else it is what they were
-    available     {state label: action labels} that exist there, for states where not all do; there may be actions among
-                  them that the log never took: nothing is known of them, but "any policy" may take them
-    skip_bad      set bad rows aside, in the file `quarantine`, rather than stop at the first
-    delimiter     of a CSV file, if it is none of comma, tab, semicolon and bar
-    columns       the names of the columns, for a CSV or Excel file whose first line is a row already
-    since, until  read the rows from this time on, and before that one: the part that holds, where the system changed
-    clock         "shared": time is one clock for all episodes; "episode": it counts the steps of each; else dualq sees
-    day_first     True: dates such as 03/04/2024 begin with the day; False: with the month; else dualq sees, or asks
+    The rows stay where they lie, and are counted there, at once: whatever is wrong with the table is said here.
+
+    Parameters
+    ----------
+    source : path, URL, frame, table or dict of arrays
+        A path, a glob, a URL, an Ibis table, a pandas, Polars, Arrow or Spark frame, a dict of arrays, or a Minari
+        data set; a table in a database as "shop.duckdb::orders" or with table="orders".
+    state, action : str or list of str, optional
+        The columns of what was known when deciding, and of what was decided. Columns that are not given, here and
+        below, are looked for by common names (`log.guessed`); False says that there is none.
+    reward : str, optional
+        The column of what was earned.
+    next_state : str or list of str, optional
+        The columns of the state afterwards. Without them it is the state of the next row of the episode.
+    episode : str or list of str, optional
+        Which rows belong together, such as shop or patient.
+    time : str, optional
+        The order of the rows; "row" where it is the order in which they stand.
+    terminal : str, optional
+        True where an episode ended. "last": every episode ended with its last row. "row": every row is a case of its
+        own, and nothing follows it (discount 0).
+    truncated : str, optional
+        True where a recording stopped. "last": recordings stopped with the last rows.
+    costs : list of str, optional
+        Columns whose average a policy may be told to keep below a limit.
+    bins : {column: int, list of edges or "auto"} or "auto", optional
+        How numbers in the state or the action become labels: so many bins with equally many rows, or between these
+        edges. "auto" finds them in the earliest rows, and counts the others.
+    reward_range : (float, float), optional
+        What rewards can be, if that is known; else it is what they were.
+    cost_ranges : {cost: (float, float)}, optional
+        The same of costs.
+    available : {state: actions}, optional
+        The actions that exist in states where not all do. There may be some among them that the log never took:
+        nothing is known of them, but "any policy" may take them.
+    skip_bad : bool, default False
+        Set bad rows aside rather than stop at the first.
+    quarantine : path, optional
+        The file in which they are set aside; the log's name with .bad, if not given.
+    table : str, optional
+        The table of a database, or the sheet of a workbook.
+    delimiter : str, optional
+        Of a CSV file, if it is none of comma, tab, semicolon and bar.
+    columns : list of str, optional
+        The names of the columns, for a CSV or Excel file whose first line is a row already.
+    since, until : number, date or str, optional
+        Read the rows from this time on, and before that one: the part that holds, where the system changed.
+    clock : {"shared", "episode"}, optional
+        Whether time is one clock for all episodes, or counts the steps of each; else dualq sees.
+    day_first : bool, optional
+        Whether dates such as 03/04/2024 begin with the day, or with the month; else dualq sees, or asks.
+
+    Returns
+    -------
+    TableLog
+        A `Log`.
+
+    Raises
+    ------
+    LogError
+        What is wrong, with its file, row, column and value, and what would be right.
+
+    Examples
+    --------
+    >>> import dualq
+    >>> rows = {
+    ...     "stock": [0, 2, 1, 0],
+    ...     "order": [2, 0, 0, 2],
+    ...     "profit": [-1.0, 3.0, 3.0, -1.0],
+    ...     "day": [1, 2, 3, 4],
+    ... }
+    >>> log = dualq.read_log(rows, state="stock", action="order", reward="profit", time="day")
+    >>> log
+    TableLog(arrays: 3 rows, 3 states, 2 actions)
+    >>> log.dropped  # the last row: nobody saw what followed
+    1
+    >>> dualq.read_log(rows, state="stock", action="order", reward="profits", time="day")
+    Traceback (most recent call last):
+    dualq.base.errors.LogError: arrays: reward is 'profits', but there is no such column; did you mean 'profit'?
     """
     opened = open_source(source, table, delimiter, columns)
     given: Mapping[str, Columns] = {

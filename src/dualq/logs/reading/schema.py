@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dualq.base import LogError, few, nearest
-from dualq.logs.reading.options import BinsOfColumn, Columns
+from dualq.logs.reading.options import READING, BinsOfColumn, Columns
 
 ROW = "row"  # time="row": the order of the rows; terminal="row": every row is a case of its own
 
@@ -79,9 +79,19 @@ def schema_of(
         if not found[part]:
             raise LogError(_missing(name, part, columns), argument=part)
     _check(name, found)
-    one = {part: found[part][0] if found[part] else None for part in ("reward", "time", "terminal", "truncated")}
-    several = {part: found[part] for part in ("state", "action", "next_state", "episode", "costs")}
-    return Schema(**several, **one, guessed=guessed)  # pyright: ignore[reportArgumentType]
+    time, terminal, truncated = (next(iter(found[part]), None) for part in ("time", "terminal", "truncated"))
+    return Schema(
+        found["state"],
+        found["action"],
+        found["reward"][0],
+        found["next_state"],
+        found["episode"],
+        time,
+        terminal,
+        truncated,
+        found["costs"],
+        guessed,
+    )
 
 
 def parts_of(
@@ -152,11 +162,6 @@ def near(word: str, known: Iterable[str]) -> str:
     return f"; there are {few(known)}" if known else ""
 
 
-def option(part: str) -> str:
-    """A part as it is named at the command line: --next-state."""
-    return "--" + ("cost" if part == "costs" else part.replace("_", "-"))
-
-
 def _one_column(name: str, column: str) -> str:
     wrong = f"{name}: the only column is {column!r}; the fields are divided by no comma, tab, semicolon or bar"
     return f"{wrong}: say what divides them with --delimiter (delimiter=...)"
@@ -175,9 +180,8 @@ def _missing(name: str, part: str, columns: Sequence[str]) -> str:
     if len(columns) == 1 and any(mark in columns[0] for mark in ",;\t|: ~^"):
         return _one_column(name, columns[0])
     wrong = f"{name}: no column is called {part}"
-    named = (
-        f". Name it with {option(part)} ({part}=...); the columns are {few(columns)}. `dualq look` shows what they hold"
-    )
+    there = f"the columns are {few(columns)}. `dualq look` shows what they hold"
+    named = f". Name it with {READING[part].flag} ({part}=...); {there}"
     return wrong + (no_names(columns) or named)
 
 
@@ -213,7 +217,7 @@ def _check(name: str, found: Mapping[str, tuple[str, ...]]) -> None:
             known = (
                 "a state is what is known before the decision" if one == "state" else "an action is what was decided"
             )
-            right = f"leave it out of {option(one)}, or give a copy under another name if it is known before"
+            right = f"leave it out of {READING[one].flag}, or give a copy under another name if it is known before"
             raise LogError(f"{name}: the column {both[0]!r} is the {what} and in the {one}; {known}: {right}")
     state, following = found["state"], found["next_state"]
     if following and len(following) != len(state):
