@@ -373,7 +373,7 @@ def test_the_skeleton_of_a_log_learns_what_a_table_without_order_does(tmp_path):
     assert bounds[0] == bounds[1]
 
 
-WITH_EXAMPLES = ("log", "array_log", "counts", "checks.coverage", "reading.read_log", "reading.look")
+WITH_EXAMPLES = ("log", "array_log", "table_log", "counts", "checks.coverage", "reading.read_log", "reading.look")
 
 
 @pytest.mark.parametrize("name", [*(f"dualq.logs.{name}" for name in WITH_EXAMPLES), "dualq.offline.learner"])

@@ -37,7 +37,30 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class TableLog:
-    """A log in the engine that holds it; `read_log` makes one."""
+    """A log in the engine that holds it; `read_log` makes one.
+
+    Attributes
+    ----------
+    states, actions : Labels
+        In the log's own values and types.
+    dropped : int
+        Rows that have no successor.
+    skipped : int
+        Bad rows that were set aside, in the file `quarantine`.
+    guessed : {part: columns}
+        What nobody named, and was found by its name.
+    remarks, warnings : tuple of str
+        How columns were read where that is not plain, and what in them may be wrong.
+
+    Examples
+    --------
+    >>> import dualq
+    >>> log = dualq.read_log({"state": [0, 1, 0], "action": ["go", "go", "stay"], "reward": [1, 2, 4], "t": [0, 1, 2]})
+    >>> log.guessed["time"], list(log.actions)
+    (('t',), ['go', 'stay'])
+    >>> log.counts().total, log.dropped
+    (2, 1)
+    """
 
     opened: Source = field(repr=False)
     counted: Counted = field(repr=False)
@@ -49,7 +72,7 @@ class TableLog:
     @property
     def source(self) -> str:
         """One line: where the rows come from."""
-        return self.opened.kept.source or self.opened.name
+        return self.opened.metadata.source or self.opened.name
 
     @property
     def questions(self) -> Questions:

@@ -165,13 +165,13 @@ def periods_of_table(counted: Counted, periods: int) -> Periods | None:
     states, actions = counted.states, counted.actions
     s, s_next, a = (coder.found_in(groups, x) for coder, x in ((states, q.s), (states, q.n), (actions, q.a)))
     ended = flags_of(groups, "ended")
-    kept = ended | (s_next >= 0)
+    used = ended | (s_next >= 0)
     outcome = np.where(ended, len(states.labels), s_next)
     powers = np.array([groups[f"x{i}"].to_numpy() for i in (1, 2, 3, 4)], float)
     period, n = groups["period"].to_numpy().astype(np.int64), groups["n"].to_numpy()
     kind = q.columns()[column].type()
     edges = _edges(low, high, periods, "whole" if kind.is_integer() else "numbers" if kind.is_numeric() else "dates")
-    return Periods(period[kept], s[kept].astype(np.int64), a[kept], outcome[kept], n[kept], powers[:, kept], edges, by)
+    return Periods(period[used], s[used].astype(np.int64), a[used], outcome[used], n[used], powers[:, used], edges, by)
 
 
 def _clock(q: Questions) -> tuple[str | None, str]:

@@ -4,7 +4,7 @@ Counts      For every group g a table n(i, j): rows i (periods, previous states)
             are alike, X^2 = (1 - 1/N) sum (n - e)^2 / e with e = n(i, .) n(., j) / N is about chi-square with
             (I - 1)(J - 1) degrees of freedom, also for a walk, and so are sums over groups (Anderson and Goodman 1957).
             Rows and columns with fewer than sqrt(5 N) counts are put together, and left out if they are still fewer:
-            so every e is about 5 or more. Which ones these are depends on the margins alone, so the level is kept.
+            so every e is about 5 or more. Which ones these are depends on the margins alone, so the level is enough.
 Means       For every group the numbers x of I rows: T = (N - 1) SSB / SST, the share of the variance that lies between
             the rows. If the rows are alike, every order of the numbers is equally likely, and T has the mean I - 1 and
             a variance that is known exactly from the sums of x^2 and x^4 (Pitman 1938). A gamma distribution with these
@@ -86,9 +86,9 @@ def _pooled(group: Array, row: Array, column: Array, n: Array) -> tuple[Array, A
         few = np.bincount(i, n)[i] ** 2 < LEAST * np.bincount(g, n, groups.size)[g]
         if not few.any():
             break
-        kept = ~few | (row >= 0)  # what is still too few once together goes
-        row = np.where(few, -1, row)[kept]
-        group, column, n = group[kept], column[kept], n[kept]
+        enough = ~few | (row >= 0)  # what is still too few once together goes
+        row = np.where(few, -1, row)[enough]
+        group, column, n = group[enough], column[enough], n[enough]
     return row, group, column, n
 
 
@@ -98,8 +98,8 @@ def alike_means(group: ArrayLike, row: ArrayLike, n: ArrayLike, sums: ArrayLike)
     n, sums = np.asarray(n, float), np.asarray(sums, float)
     (group, row), where = _unique(group, row)
     n, sums = np.bincount(where, n), np.array([np.bincount(where, x) for x in sums])
-    kept = n >= FEWEST_IN_ROW
-    group, n, sums = group[kept], n[kept], sums[:, kept]
+    enough = n >= FEWEST_IN_ROW
+    group, n, sums = group[enough], n[enough], sums[:, enough]
     if n.size == 0:
         return Outcome(0.0, 0)
     groups, g = np.unique(group, return_inverse=True)
@@ -211,12 +211,12 @@ def _thinned(group: Array, row: Array, column: Array) -> tuple[Array, Array, Arr
     n = np.bincount(where).astype(float)
     _, i = _unique(group, row)
     R = np.bincount(i, n)
-    kept = (R >= FEWEST_IN_ROW)[i]
-    if not kept.any():
+    enough = (R >= FEWEST_IN_ROW)[i]
+    if not enough.any():
         return group[:0], row[:0], column[:0], n[:0]
-    _, g = _unique(group[kept])
-    least = least_of(g, R[i][kept], int(g.max()) + 1)[g]
-    group, row, column, n = group[kept], row[kept], column[kept], n[kept]
+    _, g = _unique(group[enough])
+    least = least_of(g, R[i][enough], int(g.max()) + 1)[g]
+    group, row, column, n = group[enough], row[enough], column[enough], n[enough]
     _, j = _unique(group, column)
     few = np.bincount(j, n)[j] * least < FULL * np.bincount(g, n)[g]
     (group, row, column), where = _unique(group, row, np.where(few, -1, column))

@@ -29,11 +29,11 @@ def set_aside(trace: Trace, level: float) -> Finding | None:
     if not trace.bad.any():
         return None
     bad, pair, outcome, finite = trace.bad, trace.pair, trace.outcome, np.isfinite(trace.r)
-    kept = bad.copy()
-    kept[:: 1 + len(trace) // MOST] = True
-    known = kept & (trace.s >= 0) & (trace.a >= 0)
+    looked_at = bad.copy()
+    looked_at[:: 1 + len(trace) // MOST] = True
+    known = looked_at & (trace.s >= 0) & (trace.a >= 0)
     acted, led, paid = np.flatnonzero(known), np.flatnonzero(known & (outcome >= 0)), np.flatnonzero(known & finite)
-    came = np.flatnonzero(kept & trace.follows)
+    came = np.flatnonzero(looked_at & trace.follows)
     asked = {
         "their states": alike_tables(pair[came - 1], bad[came], trace.s[came]),
         "their actions": alike_tables(trace.s[acted], bad[acted], trace.a[acted]),

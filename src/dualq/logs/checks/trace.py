@@ -104,9 +104,9 @@ def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
         table = table.order_by(table.t.desc()).limit(most)
     binned = [c for c in q.schema.state if c in q.bins]
     raw = {c: f"raw{list(q.schema.columns).index(c)}" for c in binned}
-    kept = [*q.s, *q.a, *q.n, *q.numbers, *(x for x in ("ended", "cut", "gap") if x in table.columns)]
-    kept += [*q.e, "bad", "t"]
-    found = table.order_by([*q.e, "t"]).select(*kept, *raw.values(), clock=_clock(table.t)).to_pyarrow()
+    names = [*q.s, *q.a, *q.n, *q.numbers, *(x for x in ("ended", "cut", "gap") if x in table.columns)]
+    names += [*q.e, "bad", "t"]
+    found = table.order_by([*q.e, "t"]).select(*names, *raw.values(), clock=_clock(table.t)).to_pyarrow()
     states, actions = counted.states, counted.actions
     s, s_next = (states.found_in(found, names) for names in (q.s, q.n))
     ended, cut, bad = (flags_of(found, name) for name in ("ended", "cut", "bad"))

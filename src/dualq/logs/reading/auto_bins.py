@@ -202,8 +202,8 @@ def _groups(actions: Array) -> Array:
 def _standardised(targets: Array) -> Array:
     """(T, n) with mean 0 and variance 1; those that do not vary are left out."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        kept = [(y - np.nanmean(y)) / np.nanstd(y) for y in targets if np.isfinite(y).any() and np.nanstd(y) > 0.0]
-    return np.array(kept).reshape(len(kept), targets.shape[1])
+        varying = [(y - np.nanmean(y)) / np.nanstd(y) for y in targets if np.isfinite(y).any() and np.nanstd(y) > 0.0]
+    return np.array(varying).reshape(len(varying), targets.shape[1])
 
 
 # ---- cuts

@@ -301,7 +301,7 @@ def _alike(labels: set[str]) -> list[list[str]]:
 def _rows_of(opened: Source, column: str, labels: list[str]) -> dict[str, int]:
     table = opened.table
     with reading(opened.name):
-        kept = table.filter(table[column].isin(labels)).select(label=table[column])
-        answer = kept.group_by("label").agg(n=kept.count()).to_pyarrow().to_pylist()
-        found = {row["label"]: row["n"] for row in answer}
-    return {label: found.get(label, 0) for label in labels}
+        found = table.filter(table[column].isin(labels)).select(label=table[column])
+        answer = found.group_by("label").agg(n=found.count()).to_pyarrow().to_pylist()
+        rows = {row["label"]: row["n"] for row in answer}
+    return {label: rows.get(label, 0) for label in labels}

@@ -57,17 +57,17 @@ class Counted:
         s, s_next = self.states.places
         ended = flags_of(groups, "ended")
         n = groups["n"].to_numpy()
-        kept = ended | (s_next >= 0)
-        self.dropped = int(n[~kept].sum())
+        used = ended | (s_next >= 0)
+        self.dropped = int(n[~used].sum())
         s_next = np.where(s_next < 0, s, s_next)  # an end without a next state: nobody reads it
         sums = [n, *(groups[f"{x}_{sum_}"].to_numpy() for x in q.numbers for sum_ in ("sum", "squares"))]
         seen = {x: _seen(extremes, x) for x in q.numbers}  # of all rows, those without a successor too
         self.counts = Counts.from_groups(
-            s[kept],
-            self.actions.places[0][kept],
-            s_next[kept],
-            ended[kept],
-            [weight[kept] for weight in sums],
+            s[used],
+            self.actions.places[0][used],
+            s_next[used],
+            ended[used],
+            [weight[used] for weight in sums],
             q.schema.costs,
             states=self.states.labels,
             actions=self.actions.labels,

@@ -163,11 +163,11 @@ class Decisions:
 
     def with_last(self) -> Table:
         """The table as it is, with a column that marks last rows."""
-        kept = self.table
+        table = self.table
         time = self.schema.time
-        kept = kept.mutate(dualq_t=row_number() if time == ROW else self.moment(kept[str(time)]))
-        latest = kept.dualq_t.max().over(window(group_by=[kept[c] for c in self.schema.episode]))
-        return kept.mutate(**{LAST: same(kept.dualq_t, latest).fill_null(False)}).drop("dualq_t")
+        table = table.mutate(dualq_t=row_number() if time == ROW else self.moment(table[str(time)]))
+        latest = table.dualq_t.max().over(window(group_by=[table[c] for c in self.schema.episode]))
+        return table.mutate(**{LAST: same(table.dualq_t, latest).fill_null(False)}).drop("dualq_t")
 
     def is_last(self, table: Table) -> Expression:
         """Whether a row of `columns` has the greatest time of its episode."""
@@ -339,5 +339,5 @@ class Decisions:
         table = strict.followed(raw=True)
         reasons = [(c.holds.fill_null(False), i) for i, c in enumerate(strict.conditions(table))]
         table = table.mutate(reason=cases(*reasons, otherwise=null("int64")))
-        kept = [name for name in table.columns if name.startswith("raw") or name in (FILE, NUMBER)]
-        return table.filter(table.reason.notnull()).select("reason", *kept)
+        shown = [name for name in table.columns if name.startswith("raw") or name in (FILE, NUMBER)]
+        return table.filter(table.reason.notnull()).select("reason", *shown)

@@ -15,7 +15,7 @@ from dualq.base import LogError, few, nearest
 from dualq.logs.reading.engines import connect, import_or_say, reading
 from dualq.logs.reading.expressions import Table, as_table, row_number, window
 from dualq.logs.reading.frames import of_arrays
-from dualq.logs.reading.sources import FILE, NUMBER, Kept, Source, Told, in_order, kept_in, short
+from dualq.logs.reading.sources import FILE, NUMBER, Metadata, Source, Told, in_order, metadata_in, short
 from dualq.logs.reading.text_files import Head, check_gzip, head_of, last_byte, rejected_lines
 
 if TYPE_CHECKING:
@@ -104,14 +104,14 @@ def open_parquet(files: list[str], name: str, told: Told) -> Source:
     def numbered() -> Table:
         return _numbered_parquet(files)
 
-    kept = Kept()
+    metadata = Metadata()
     for file in files:
         with reading(short(file)):
             schema = parquet.read_schema(file)
-            kept = kept if kept.columns else kept_in(schema)
+            metadata = metadata if metadata.columns else metadata_in(schema)
     with reading(name):
         read = as_table(connect().read_parquet(files))
-    return Source(read, name, lambda: open_parquet(files, name, told), numbered, kept=kept)
+    return Source(read, name, lambda: open_parquet(files, name, told), numbered, metadata=metadata)
 
 
 def _numbered_parquet(files: list[str]) -> Table:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from dualq.base import LogError
 from dualq.logs.reading.engines import connect, first_line, import_or_say, reading
 from dualq.logs.reading.expressions import Table, as_table
-from dualq.logs.reading.sources import NUMBER, Source, in_order, kept_in
+from dualq.logs.reading.sources import NUMBER, Source, in_order, metadata_in
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -41,8 +41,8 @@ def of_table(table: pa.Table, name: str, mixed: Mapping[str, str] | None = None)
         rows = in_order(read, name)
         return rows.mutate(**{NUMBER: rows[NUMBER] - 1})
 
-    kept = kept_in(table.schema)
-    return Source(read, name, lambda: of_table(table, name), numbered, first=0, kept=kept, mixed=mixed or {})
+    metadata = metadata_in(table.schema)
+    return Source(read, name, lambda: of_table(table, name), numbered, first=0, metadata=metadata, mixed=mixed or {})
 
 
 def _without_dictionaries(table: pa.Table) -> pa.Table:
@@ -175,10 +175,11 @@ def of_minari(data: MinariDataset) -> Source:
     """One row per step: observation, action, reward, next observation, the flags, episode and time."""
     import numpy as np
     import pyarrow as pa
+    from gymnasium.spaces import Discrete
 
     name = f"minari:{data.spec.dataset_id}"
     for kind, space in (("observation", data.spec.observation_space), ("action", data.spec.action_space)):
-        if not isinstance(getattr(space, "n", None), int | np.integer) or getattr(space, "shape", ()) != ():
+        if not isinstance(space, Discrete):
             raise LogError(
                 f"{name}: the {kind} space is {space}; it must be discrete; for numbers, give a table and bins"
             )

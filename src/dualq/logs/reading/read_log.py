@@ -157,13 +157,13 @@ def read_log(
         "time": time,
         "terminal": terminal,
         "truncated": truncated,
-        "costs": opened.kept.costs if costs is None else costs,
+        "costs": opened.metadata.costs if costs is None else costs,
     }
     opened, given, last = _last_rows(opened, given)
     listed = [names for names in given.values() if isinstance(names, list | tuple)]
     single = [name for name in given.values() if isinstance(name, str)]
     _check_once(opened, itertools.chain(single, *listed))
-    schema = schema_of(opened.name, opened.table.columns, given, opened.kept.columns)
+    schema = schema_of(opened.name, opened.table.columns, given, opened.metadata.columns)
     _check_once(opened, schema.columns)
     _check_alike(opened, schema)
     if _guess_is_unique(opened, schema):
@@ -185,7 +185,7 @@ def read_log(
     schema = asked.schema
     made = checked_bins(opened.name, bins, schema, lambda c, q: _quantiles(opened, c, q))
     if reward_range is None:
-        reward_range = opened.kept.reward_range
+        reward_range = opened.metadata.reward_range
     questions = replace(
         asked,
         bins=made,
@@ -295,7 +295,7 @@ def _range(name: str, what: str, given: Sequence[float]) -> Range:
 
 def _cost_ranges(opened: Source, schema: Schema, given: Mapping[str, Range] | None) -> dict[str, Range]:
     if given is None:
-        given = {cost: pair for cost, pair in opened.kept.cost_ranges.items() if cost in schema.costs}
+        given = {cost: pair for cost, pair in opened.metadata.cost_ranges.items() if cost in schema.costs}
     for cost in given:
         if cost not in schema.costs:
             known = ", ".join(schema.costs) or "none"

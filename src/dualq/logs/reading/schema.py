@@ -66,15 +66,15 @@ class Schema:
 
 
 def schema_of(
-    name: str, columns: Sequence[str], given: Mapping[str, Columns], kept: Mapping[str, tuple[str, ...]]
+    name: str, columns: Sequence[str], given: Mapping[str, Columns], written: Mapping[str, tuple[str, ...]]
 ) -> Schema:
     """The schema of a table with these columns: as given, else as the file itself says, else guessed by name.
 
     name    of the table, for messages
     given   {part: column, columns, None (look for it) or False (there is none)}
-    kept    {part: columns} that dualq wrote beside the table
+    written {part: columns} that dualq wrote beside the table
     """
-    found, guessed = parts_of(name, columns, given, kept)
+    found, guessed = parts_of(name, columns, given, written)
     for part in ("state", "action", "reward"):
         if not found[part]:
             raise LogError(_missing(name, part, columns), argument=part)
@@ -95,7 +95,7 @@ def schema_of(
 
 
 def parts_of(
-    name: str, columns: Sequence[str], given: Mapping[str, Columns], kept: Mapping[str, tuple[str, ...]]
+    name: str, columns: Sequence[str], given: Mapping[str, Columns], written: Mapping[str, tuple[str, ...]]
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
     """{part: its columns}, none where there is no such column; and those of them that were not given."""
     found: dict[str, tuple[str, ...]] = {}
@@ -113,7 +113,7 @@ def parts_of(
     for part in COMMON:
         if part in found:
             continue
-        guess = _kept(part, kept, columns, taken) or _guess(part, columns, found, taken)
+        guess = _written(part, written, columns, taken) or _guess(part, columns, found, taken)
         if guess:
             guessed[part] = guess
             taken |= set(guess)
@@ -185,8 +185,10 @@ def _missing(name: str, part: str, columns: Sequence[str]) -> str:
     return wrong + (no_names(columns) or named)
 
 
-def _kept(part: str, kept: Mapping[str, tuple[str, ...]], columns: Sequence[str], taken: set[str]) -> tuple[str, ...]:
-    names = tuple(kept.get(part, ()))
+def _written(
+    part: str, written: Mapping[str, tuple[str, ...]], columns: Sequence[str], taken: set[str]
+) -> tuple[str, ...]:
+    names = tuple(written.get(part, ()))
     return names if names and all(n in columns and n not in taken for n in names) else ()
 
 

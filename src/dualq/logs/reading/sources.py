@@ -32,7 +32,7 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Kept:
+class Metadata:
     """What dualq wrote beside the columns of a file: the parts they play, and what numbers can be."""
 
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Source:
     header: bool = False  # whether row n is line n + 1 of a text file
     as_text: Callable[[frozenset[str]], Source] | None = None  # the same with these columns as text; None: has types
     rejects: Callable[[], list[tuple[str, int, str, str]]] | None = None  # (file, line, what is wrong, the line)
-    kept: Kept = field(default_factory=Kept)  # what dualq wrote beside the columns
+    metadata: Metadata = field(default_factory=Metadata)  # what dualq wrote beside the columns
     twice: frozenset[str] = frozenset()  # names that several columns of a text file have, whatever their case
     remarks: tuple[str, ...] = ()  # how the file was understood, where that is not plain
     warnings: tuple[str, ...] = ()  # what in the columns may be wrong
@@ -77,16 +77,16 @@ def short(path: str) -> str:
     return os.path.basename(path.rstrip(os.sep)) or path
 
 
-def kept_in(schema: pa.Schema) -> Kept:
+def metadata_in(schema: pa.Schema) -> Metadata:
     """What `ArrayLog.to_parquet` keeps beside the columns."""
     if METADATA not in (schema.metadata or {}):
-        return Kept()
+        return Metadata()
     words = json.loads(schema.metadata[METADATA])
     columns = {part: tuple(names) for part, names in words.get("columns", {}).items()}
     columns |= {"reward": ("reward",), "time": ("time",)}
     columns |= {"terminal": ("ended",)} if "ended" in schema.names else {}
     more = {word: words[word] for word in ("source", "reward_range", "costs", "cost_ranges") if word in words}
-    return Kept(columns, **more)
+    return Metadata(columns, **more)
 
 
 def with_whole_labels(opened: Source, alike: Sequence[tuple[str, ...]]) -> Source:
