@@ -83,13 +83,13 @@ _MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
 @kernel
-def advance(x):
+def advance(x: np.uint64) -> np.uint64:
     """The next state of the generator."""
     return x + _GOLDEN
 
 
 @kernel
-def bits(x):
+def bits(x: np.uint64) -> np.uint64:
     """The 64 random bits of a state."""
     z = (x ^ (x >> np.uint64(30))) * _MIX_1
     z = (z ^ (z >> np.uint64(27))) * _MIX_2
@@ -97,13 +97,13 @@ def bits(x):
 
 
 @kernel
-def uniform(x):
+def uniform(x: np.uint64) -> np.float64:
     """A state's number in [0, 1), on a grid of 2^-53."""
     return np.float64(bits(x) >> np.uint64(11)) * 1.1102230246251565e-16
 
 
 @kernel
-def below(x, n):
+def below(x: np.uint64, n: int | np.integer) -> np.int64:
     """A state's number in 0, ..., n - 1, for n below 2^32; no value is likelier than another by more than n 2^-32."""
     return np.int64(((bits(x) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
 

@@ -256,7 +256,17 @@ LimitsLike: TypeAlias = "AnyLimit | str | Iterable[LimitLike] | Mapping[str, Lim
 
 
 def average(mdp: MDP, cost: ArrayLike, sense: str, bound: float, name: str = "cost") -> Limit:
-    """The average cost per step; `cost` is (S, A), one number per pair, or (S, A, S), one per transition."""
+    """The average cost per step; `cost` is (S, A), one number per pair, or (S, A, S), one per transition.
+
+    Examples
+    --------
+    >>> import dualq
+    >>> mdp = dualq.problems.two_state().mdp
+    >>> limit = dualq.limits.average(mdp, [[0.0, 1.0], [0.0, 1.0]], "<=", 0.3, "overtime")
+    >>> found = dualq.solve(mdp, [0.5, 0.5], limits=limit)
+    >>> round(found.values["overtime"], 6), round(found.prices["overtime"], 3)
+    (0.3, 0.661)
+    """
     return Limit(name, _expected(mdp, cost, name), sense, bound, np.ndim(cost) == 3)
 
 
@@ -266,7 +276,16 @@ def total(mdp: MDP, cost: ArrayLike, sense: str, bound: float, name: str = "tota
 
 
 def time_in(mdp: MDP, states: Iterable[LabelLike], sense: str, share: float, name: str | None = None) -> Limit:
-    """The share of time in a set of states, given by their labels."""
+    """The share of time in a set of states, given by their labels.
+
+    Examples
+    --------
+    >>> import dualq
+    >>> mdp = dualq.problems.two_state().mdp
+    >>> found = dualq.solve(mdp, [0.5, 0.5], limits=dualq.limits.time_in(mdp, [1], "<=", 0.5))
+    >>> round(found.values["time in 1"], 6) <= 0.5
+    True
+    """
     labels = list(states)
     cost = np.zeros(mdp.rewards.shape)
     cost[[mdp.states.index(label) for label in labels]] = 1.0
@@ -293,7 +312,16 @@ def cap(
     states: Iterable[LabelLike] | None = None,
     name: str | None = None,
 ) -> ActionCap:
-    """In each of the states (all, if not given) the actions together have a probability of at most `bound`."""
+    """In each of the states (all, if not given) the actions together have a probability of at most `bound`.
+
+    Examples
+    --------
+    >>> import dualq
+    >>> mdp = dualq.problems.two_state().mdp
+    >>> found = dualq.solve(mdp, [0.5, 0.5], limits=dualq.limits.cap(mdp, [1], 0.2))
+    >>> round(found.dual_policy.probabilities(1)[1], 6)
+    0.2
+    """
     labels = list(actions)
     where = slice(None) if states is None else [mdp.states.index(label) for label in states]
     pairs = np.zeros(mdp.rewards.shape, bool)
@@ -308,6 +336,14 @@ def near(reference: TablePolicy | ArrayLike, distance: float, name: str = "dista
     """A trust region: the total variation (0 to 1) from the occupancy of a policy, or from an occupancy (S, A).
 
     The occupancy of a policy is the one from the same start. An occupancy given as an array is scaled to sum to one.
+
+    Examples
+    --------
+    >>> import dualq
+    >>> two = dualq.problems.two_state()
+    >>> found = dualq.solve(two.mdp, [0.5, 0.5], limits=dualq.limits.near(two.behaviour, 0.1))
+    >>> round(found.values["distance"], 6)
+    0.1
     """
     if isinstance(reference, TablePolicy):
         return Near(name, reference, distance)

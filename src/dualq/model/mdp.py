@@ -43,14 +43,38 @@ ROW_SUM_TOLERANCE = 1e-6  # single precision: rows this close to one are scaled 
 class MDP:
     """A finite discounted Markov decision process, checked and read-only.
 
-    P             transition probabilities: array (S, A, S), or SciPy sparse (S*A, S) with row s*A + a for (s, a)
-    rewards       expected rewards (S, A), or rewards per transition: array (S, A, S), or sparse (S*A, S)
-    discount      alpha, in [0, 1)
-    reward_bound  range of the rewards as drawn, where it is wider than the expected ones: a number b for [0, b]
-                  ([-b, b] if some reward is negative), or a pair (low, high)
-    states, actions   labels; 0, 1, 2, ... if not given
-    available     boolean (S, A): which actions exist in which state; all, if not given. Rows of P and rewards of
-                  pairs that are not available are not read.
+    Parameters
+    ----------
+    P
+        transition probabilities: array (S, A, S), or SciPy sparse (S*A, S) with row s*A + a for (s, a)
+    rewards
+        expected rewards (S, A), or rewards per transition: array (S, A, S), or sparse (S*A, S)
+    discount
+        alpha, in [0, 1)
+    reward_bound
+        range of the rewards as drawn, where it is wider than the expected ones: a number b for [0, b] ([-b, b] if
+        some reward is negative), or a pair (low, high)
+    states, actions
+        labels; 0, 1, 2, ... if not given
+    available
+        boolean (S, A): which actions exist in which state; all, if not given. Rows of P and rewards of pairs that
+        are not available are not read.
+
+    Examples
+    --------
+    A machine that is new or worn; running it wears it, a repair makes it new:
+
+    >>> import dualq
+    >>> P = [[[0.7, 0.3], [1.0, 0.0]],
+    ...      [[0.0, 1.0], [1.0, 0.0]]]
+    >>> mdp = dualq.MDP(P, [[10.0, 4.0], [3.0, 4.0]], discount=0.9, states=["new", "worn"], actions=["run", "repair"])
+    >>> mdp.num_states, mdp.num_actions, mdp.reward_range
+    (2, 2, (3.0, 10.0))
+    >>> dualq.solve(mdp).primal_policy.act("worn")
+    'repair'
+    >>> dualq.MDP([[[0.7, 0.2]], [[0.0, 1.0]]], [[1.0], [0.0]], discount=0.9)
+    Traceback (most recent call last):
+    dualq.base.errors.ModelError: row (state=0, action=0) sums to 0.9; it must sum to 1
     """
 
     indptr: Array = field(repr=False)  # (S*A + 1,) where the row of each pair starts

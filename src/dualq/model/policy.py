@@ -41,6 +41,12 @@ class Policy(Protocol):
 
     Anything with these three is a Policy; it need not inherit from this class. What computes with a matrix, such as
     `value` and `occupancy`, takes a `TablePolicy`.
+
+    Examples
+    --------
+    >>> import dualq
+    >>> isinstance(dualq.TablePolicy([[1.0, 0.0], [0.5, 0.5]]), dualq.Policy)
+    True
     """
 
     @property
@@ -59,7 +65,26 @@ class Policy(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class TablePolicy:
-    """What to do in each state, as a table: `matrix[s, a]` is the probability of action a in state s."""
+    """What to do in each state, as a table: `matrix[s, a]` is the probability of action a in state s.
+
+    Examples
+    --------
+    >>> import dualq
+    >>> policy = dualq.TablePolicy([[1.0, 0.0], [0.25, 0.75]], states=["low", "high"], actions=["order", "wait"])
+    >>> policy.act("low")
+    'order'
+    >>> policy.probabilities("high")
+    {'order': 0.25, 'wait': 0.75}
+
+    Its value in a model, and how often it takes each decision from the start:
+
+    >>> two = dualq.problems.two_state()
+    >>> uniform = dualq.TablePolicy.uniform(two.mdp)
+    >>> uniform.value(two.mdp).round(3)
+    array([17.269, 15.947])
+    >>> uniform.occupancy(two.mdp, weights=[1.0, 0.0]).sum().round(6)
+    np.float64(10.0)
+    """
 
     matrix: Array
     states: Labels

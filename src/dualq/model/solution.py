@@ -31,10 +31,28 @@ Array = np.ndarray
 class Solution:
     """Q, V, occupancy and ratio of a model, in the user's units, with the two policies read from them.
 
-    error_bound   proven: |V[s] - V*(s)| is at most this in every state (None where the solver proves nothing). V* is
-                  that of the model whose rows sum to one exactly, which floating-point rows do only to rounding.
-    bounds        (lower, upper) on eta'V*, where the solver has them
-    method        the name of the method that found it;  iterations  how many it took
+    Attributes
+    ----------
+    error_bound
+        proven: |V[s] - V*(s)| is at most this in every state (None where the solver proves nothing). V* is that of
+        the model whose rows sum to one exactly, which floating-point rows do only to rounding.
+    bounds
+        (lower, upper) on eta'V*, where the solver has them
+    method
+        the name of the method that found it
+    iterations
+        how many it took
+
+    Examples
+    --------
+    >>> import dualq
+    >>> exact = dualq.solve(dualq.problems.two_state().mdp)
+    >>> exact.V.round(3)
+    array([20.069, 18.69 ])
+    >>> exact.primal_policy.probabilities(0)
+    {0: 1.0}
+    >>> exact.error_bound < 1e-8
+    True
     """
 
     def __init__(

@@ -25,9 +25,25 @@ from dualq.solvers.counted_pdhg import Problem, Rounds, State
 class PDHG(Algorithm[State, Problem]):
     """PDHG on the counts of the rows so far; nothing needs tuning.
 
-    weights      eta: one per state, one for all, or None for reward_bound / |S| each
-    every        rows between two rounds of steps
-    iterations   steps in a round; a polish follows
+    Parameters
+    ----------
+    weights
+        eta: one per state, one for all, or None for reward_bound / |S| each
+    every
+        rows between two rounds of steps
+    iterations
+        steps in a round; a polish follows
+
+    Examples
+    --------
+    >>> import dualq
+    >>> two = dualq.problems.two_state()
+    >>> run = dualq.train(dualq.PDHG(), two, steps=20_000)
+    >>> low, high = run.solution.bounds
+    >>> low <= high
+    True
+    >>> run.solution.primal_policy.matrix.argmax(axis=1)
+    array([0, 1])
     """
 
     weights: ArrayLike | None = None

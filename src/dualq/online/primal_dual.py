@@ -67,8 +67,20 @@ class Problem(NamedTuple):
 class PrimalDual(Choices[State, Problem]):
     """The deterministic iteration; it starts from Q, V, occupancy and ratio.
 
-    distribution  M: an array (S, A) of positive numbers, None for M = I, or a Simulator for M_k = diag(tau_k)
+    Parameters
+    ----------
+    distribution
+        M: an array (S, A) of positive numbers, None for M = I, or a Simulator for M_k = diag(tau_k)
+
     and the choices of `Choices`; zeta is at most the least entry of M.
+
+    Examples
+    --------
+    >>> import dualq
+    >>> two = dualq.problems.two_state()
+    >>> run = dualq.train(dualq.PrimalDual(step_size=0.1, weights=1.5), two.mdp, steps=2000)
+    >>> run.solution.primal_policy.matrix.argmax(axis=1)
+    array([0, 1])
     """
 
     distribution: Distribution = None

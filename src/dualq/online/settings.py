@@ -43,14 +43,22 @@ class Problem(NamedTuple):
 class Choices(Algorithm[StateT, ProblemT], Generic[StateT, ProblemT]):
     """The choices that the primal-dual methods share.
 
-    step_size     gamma_k: `inverse_sqrt(scale, offset)`, `constant(scale)`, or an array with one number per step
-    weights       eta: one per state, one for all, or None for reward_bound / |S| each
-    zeta          a lower bound on how often each pair is seen; the box of mu is ||eta||_1 / (zeta (1 - discount)).
-                  Ten times too small does no harm; too large excludes mu* and breaks convergence.
-    start         "zeros" (made feasible), "random" in the sets, or a mapping with any of the method's variables out
-                  of Q, V, occupancy and ratio
-    average_power    0 for the paper's plain average; p for weights (k + 1)^p, which forget the start sooner
-    average_from     step from which to average: 0 for all, as the paper does
+    Parameters
+    ----------
+    step_size
+        gamma_k: `inverse_sqrt(scale, offset)`, `constant(scale)`, or an array with one number per step
+    weights
+        eta: one per state, one for all, or None for reward_bound / |S| each
+    zeta
+        a lower bound on how often each pair is seen; the box of mu is ||eta||_1 / (zeta (1 - discount)). Ten times
+        too small does no harm; too large excludes mu* and breaks convergence.
+    start
+        "zeros" (made feasible), "random" in the sets, or a mapping with any of the method's variables out of Q, V,
+        occupancy and ratio
+    average_power
+        0 for the paper's plain average; p for weights (k + 1)^p, which forget the start sooner
+    average_from
+        step from which to average: 0 for all, as the paper does
     """
 
     step_size: Schedule | ArrayLike = inverse_sqrt(1.0)

@@ -77,9 +77,21 @@ class State(NamedTuple):
 class SPDQ(Choices[State, Problem]):
     """Algorithm 1; it starts from Q, V, occupancy and ratio.
 
-    distribution  M_k, for the average of M_k mu_k: None where it is not known; an array (S, A) of positive numbers; a
-                  Simulator, for M_k = diag(tau_k); or "known", the M_k of the simulator that is trained on
+    Parameters
+    ----------
+    distribution
+        M_k, for the average of M_k mu_k: None where it is not known; an array (S, A) of positive numbers; a
+        Simulator, for M_k = diag(tau_k); or "known", the M_k of the simulator that is trained on
+
     and the choices of `Choices`.
+
+    Examples
+    --------
+    >>> import dualq
+    >>> algorithm = dualq.SPDQ(step_size=dualq.inverse_sqrt(2.0), weights=[1.5, 1.5], zeta=0.0856)
+    >>> run = dualq.train(algorithm, dualq.problems.two_state(), steps=100_000)
+    >>> run.solution.primal_policy.matrix.argmax(axis=1)
+    array([0, 1])
     """
 
     distribution: Distribution = None

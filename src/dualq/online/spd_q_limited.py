@@ -119,12 +119,27 @@ class Limits(NamedTuple):
 class SafeSPDQ(Choices[State, SafeProblem]):
     """Algorithm 1 with limits.
 
-    distribution  M_k, as in Algorithm 1
-    limits        limits on average costs, times and shares of actions (`dualq.limits`), one or several
-    price_bound   how large a price can be, one for all or one per limit; from a policy with room in every limit, if
-                  not given
-    price_scale   one for all or one per limit: a step moves a price by its square times as much
+    Parameters
+    ----------
+    distribution
+        M_k, as in Algorithm 1
+    limits
+        limits on average costs, times and shares of actions (`dualq.limits`), one or several
+    price_bound
+        how large a price can be, one for all or one per limit; from a policy with room in every limit, if not given
+    price_scale
+        one for all or one per limit: a step moves a price by its square times as much
+
     and the choices of Algorithm 1.
+
+    Examples
+    --------
+    >>> import dualq
+    >>> two = dualq.problems.two_state()
+    >>> limit = dualq.limits.average(two.mdp, [[0.0, 1.0], [0.0, 1.0]], "<=", 0.3, "overtime")
+    >>> run = dualq.train(dualq.SafeSPDQ(weights=0.1, zeta=0.08, limits=limit), two, steps=10_000)
+    >>> list(run.solution.prices)
+    ['overtime']
     """
 
     distribution: Distribution = None

@@ -79,6 +79,14 @@ class SPDRL(Choices[State, Problem]):
     """The off-policy modification: rows of any behaviour; the dual times the frequencies of the pairs.
 
     The choices are those of `Choices`; it starts from V and ratio.
+
+    Examples
+    --------
+    >>> import dualq
+    >>> algorithm = dualq.SPDRL(step_size=dualq.inverse_sqrt(2.0), weights=0.1, zeta=0.0856)
+    >>> run = dualq.train(algorithm, dualq.problems.two_state(), steps=100_000)
+    >>> run.solution.dual_policy.matrix.argmax(axis=1)
+    array([0, 1])
     """
 
     tag: ClassVar[str] = "SPDRL"
@@ -135,6 +143,13 @@ class SPDRLUniform(Choices[UniformState, Problem]):
     """The method of Chen and Wang (2016): rows whose pairs are uniform and independent (`streams.UniformPairs`).
 
     The choices are those of `Choices`, zeta aside; it starts from V and occupancy.
+
+    Examples
+    --------
+    >>> import dualq
+    >>> run = dualq.train(dualq.SPDRLUniform(weights=[1.5, 1.5]), dualq.problems.two_state(), steps=100_000)
+    >>> run.solution.dual_policy.matrix.argmax(axis=1)
+    array([0, 1])
     """
 
     tag: ClassVar[str] = "SPDRLUniform"

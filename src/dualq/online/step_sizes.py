@@ -60,12 +60,26 @@ Schedule = StepSize | Listed
 
 
 def inverse_sqrt(scale: float, offset: float = 1.0) -> StepSize:
-    """scale / sqrt(k + offset)."""
+    """scale / sqrt(k + offset).
+
+    Examples
+    --------
+    >>> import dualq
+    >>> dualq.inverse_sqrt(2.0).steps(0, 4).round(3)
+    array([2.   , 1.414, 1.155, 1.   ])
+    """
     return StepSize(float(scale), float(offset))
 
 
 def constant(scale: float) -> StepSize:
-    """The same step size for ever."""
+    """The same step size for ever.
+
+    Examples
+    --------
+    >>> import dualq
+    >>> dualq.constant(0.1).steps(7, 3)
+    array([0.1, 0.1, 0.1])
+    """
     return StepSize(float(scale), None)
 
 

@@ -24,6 +24,14 @@ class Regret:
     The run is looked at after FIRST_LOOK, twice, four times, ... as many rows, which are its blocks. The j-th look
     spends delta / (j (j + 1)) of delta = 1 - confidence, together delta: so the promise at the stop holds, whenever
     that is.
+
+    Examples
+    --------
+    >>> import dualq
+    >>> two = dualq.problems.two_state()
+    >>> run = dualq.train(dualq.QLearning(), two, steps=200_000, stop=dualq.Regret(5.0))
+    >>> run.reason, run.certificate.regret <= 5.0
+    ('regret', True)
     """
 
     most: float

@@ -127,19 +127,46 @@ def train(
 ) -> Run | list[Run]:
     """Run an algorithm on a source of transitions; a Run, or a list of Runs where `seeds` are given.
 
-    source      a Simulator; a Log, read once in its order; a Gymnasium environment with discrete spaces, played by
-                `behaviour` (a function, a Policy, or "uniform") while it is learned from; or an MDP, for an algorithm
-                that needs no transitions
-    sampling    of a Simulator: "trajectory" (one walk; the default), "iid" ((s, a) ~ tau_k afresh for every k), or
-                "uniform" (every pair equally likely, whatever the behaviour: the only one for SPDRLUniform)
-    discount    for a Log or an environment, which do not know it
-    reward_range   (low, high) of an environment's rewards: the primal-dual methods need it, and zeta, beforehand
-    record      steps at which the metrics are written to the history
-    target_gap  stop at the first recorded step where the true gap is at most this
-    stop        Regret(0.5, confidence=0.95): stop when the certificate of the primal policy, from the run's own rows,
-                promises that no policy is better by more than 0.5 at the start; of a Simulator, without checkpoint
-    checkpoint  a file to resume from and to write every `every` steps, when interrupted, and at the end
-    jobs        how many seeds run at once: -1 for one per core
+    Parameters
+    ----------
+    source
+        a Simulator; a Log, read once in its order; a Gymnasium environment with discrete spaces, played by
+        `behaviour` (a function, a Policy, or "uniform") while it is learned from; or an MDP, for an algorithm that
+        needs no transitions
+    sampling
+        of a Simulator: "trajectory" (one walk; the default), "iid" ((s, a) ~ tau_k afresh for every k), or
+        "uniform" (every pair equally likely, whatever the behaviour: the only one for SPDRLUniform)
+    discount
+        for a Log or an environment, which do not know it
+    reward_range
+        (low, high) of an environment's rewards: the primal-dual methods need it, and zeta, beforehand
+    record
+        steps at which the metrics are written to the history
+    target_gap
+        stop at the first recorded step where the true gap is at most this
+    stop
+        Regret(0.5, confidence=0.95): stop when the certificate of the primal policy, from the run's own rows,
+        promises that no policy is better by more than 0.5 at the start; of a Simulator, without checkpoint
+    checkpoint
+        a file to resume from and to write every `every` steps, when interrupted, and at the end
+    jobs
+        how many seeds run at once: -1 for one per core
+
+    Examples
+    --------
+    >>> import dualq
+    >>> two = dualq.problems.two_state()
+    >>> run = dualq.train(dualq.QLearning(), two, steps=20_000, seed=0, record=[1_000, 20_000])
+    >>> run.solution.primal_policy.probabilities(0)
+    {0: 1.0}
+    >>> run.history["step"].to_pylist()
+    [1000, 20000]
+
+    Many seeds at once, each the same run as alone:
+
+    >>> runs = dualq.train(dualq.QLearning(), two, steps=20_000, seeds=range(3))
+    >>> bool((runs[0].solution.Q == run.solution.Q).all())
+    True
     """
     if isinstance(algorithm, type) or not isinstance(algorithm, Algorithm):
         raise ModelError(f"{algorithm!r} is not an algorithm; give one with its choices, such as SPDQ(weights=0.1)")

@@ -407,6 +407,12 @@ def bounds(
     zeta           least probability of a pair at any step; of the simulator (`zeta_of`) if not given
     beta_0         ||M_k^-1 - M_{k+1}^-1||_2 <= beta_0/(k+1); the least such number (`least_beta_0`) if not given.
                    Example 3's is `example_3(simulator, zeta).beta_0`.
+
+    Examples
+    --------
+    >>> from dualq import problems, theory
+    >>> theory.bounds(problems.two_state()).T1 > 1e9
+    True
     """
     mdp = problem.mdp if isinstance(problem, Simulator) else problem
     if not 0.0 < step_scale < math.inf:
@@ -438,9 +444,8 @@ def bounds(
         epsilon=float(epsilon),
         delta=float(delta),
     )
-    as_in_theorems = bool(np.allclose(eta, m.sigma / m.S, rtol=1e-9, atol=0.0))
-    printed = Constants(numbers=m, **_printed(m, as_in_theorems))
-    return Bounds(numbers=m, printed=printed, **_corrected(m, as_in_theorems))
+    usual = bool(np.allclose(eta, m.sigma / m.S, rtol=1e-9, atol=0.0))  # the weights of the theorems
+    return Bounds(numbers=m, printed=Constants(numbers=m, **_printed(m, usual)), **_corrected(m, usual))
 
 
 def _corrected(m: Numbers, as_in_theorems: bool) -> dict[str, float]:

@@ -60,22 +60,45 @@ def solve(
 ) -> Solution:
     """Solve a known model exactly.
 
-    weights       eta, positive, one per state or one for all; reward_bound / |S| each if not given
-    method        "dynamic" (the default: the faster of the next two), "mpi" (modified policy iteration), "krylov"
-                  (Krylov policy iteration), "lp" for the paper's linear program, or "pdhg" for the restarted
-                  primal-dual hybrid gradient, which has `solution.bounds` on eta'V*
-    distribution  M (S, A), how often each pair is seen; ratio is then occupancy / M
-    tolerance     |V - V*| asked for in every state, in the units of V. If not given: 1e-8, or 1e-8 of how far values
-                  can differ where that is less, or as near as double precision allows. The linear program goes as far
-                  as HiGHS does. For "pdhg" it is the gap between the bounds on eta'V*, relative; 1e-6 if not given.
-                  `solution.error_bound` says what was proven; a warning, where that is not what was asked for.
-    limits        what the policy must keep (dualq.limits), one or several; weights are then where the process starts,
-                  and may have zeros. The answer is a LimitedSolution with the price of each limit: its dual_policy
-                  keeps them, its Q and V are of the reward in which they are paid for. method is then "lp",
-                  "mixtures" or "pdhg" (both: large models, limits on averages); by size one of the first two, if not
-                  given. For "pdhg" the tolerance is again the gap between the bounds, relative
+    Parameters
+    ----------
+    weights
+        eta, positive, one per state or one for all; reward_bound / |S| each if not given
+    method
+        "dynamic" (the default: the faster of the next two), "mpi" (modified policy iteration), "krylov" (Krylov
+        policy iteration), "lp" for the paper's linear program, or "pdhg" for the restarted primal-dual hybrid
+        gradient, which has `solution.bounds` on eta'V*
+    distribution
+        M (S, A), how often each pair is seen; ratio is then occupancy / M
+    tolerance
+        |V - V*| asked for in every state, in the units of V. If not given: 1e-8, or 1e-8 of how far values can
+        differ where that is less, or as near as double precision allows. The linear program goes as far as HiGHS
+        does. For "pdhg" it is the gap between the bounds on eta'V*, relative; 1e-6 if not given.
+        `solution.error_bound` says what was proven; a warning, where that is not what was asked for.
+    limits
+        what the policy must keep (dualq.limits), one or several; weights are then where the process starts, and may
+        have zeros. The answer is a LimitedSolution with the price of each limit: its dual_policy keeps them, its Q
+        and V are of the reward in which they are paid for. method is then "lp", "mixtures" or "pdhg" (both: large
+        models, limits on averages); by size one of the first two, if not given. For "pdhg" the tolerance is again
+        the gap between the bounds, relative
 
     Q, V and both policies come in the user's units. Q, occupancy and ratio are computed when they are first read.
+
+    Examples
+    --------
+    >>> import dualq
+    >>> mdp = dualq.problems.two_state().mdp
+    >>> exact = dualq.solve(mdp)
+    >>> exact.Q.round(3)
+    array([[20.069, 19.441],
+           [18.193, 18.69 ]])
+
+    The paper's linear program gives the same, and the occupancy of its dual:
+
+    >>> lp = dualq.solve(mdp, weights=[1.5, 1.5], method="lp")
+    >>> lp.occupancy.round(3)
+    array([[14.069,  0.   ],
+           [ 0.   , 15.931]])
     """
     if not isinstance(mdp, MDP):
         advice = "; give its .mdp" if isinstance(mdp, HasModel) else ""

@@ -54,8 +54,20 @@ Array = np.ndarray
 def pseudo_gap(mdp: MDP, solution: Solution, weights: ArrayLike | None = None, exact: Solution | None = None) -> float:
     """D(x, y) = L_I(x, y*) - L_I(x*, y) at the solution's point.
 
-    weights   eta; the solution's own if not given
-    exact     the exact solution under the same weights, if it is at hand; found by linear programming if not
+    Parameters
+    ----------
+    weights
+        eta; the solution's own if not given
+    exact
+        the exact solution under the same weights, if it is at hand; found by linear programming if not
+
+    Examples
+    --------
+    >>> import dualq
+    >>> two = dualq.problems.two_state()
+    >>> exact = dualq.solve(two.mdp, weights=1.5)
+    >>> abs(dualq.pseudo_gap(two.mdp, exact)) < 1e-6
+    True
     """
     eta = solution.weights if weights is None else mdp.checked_weights(weights)
     exact = solve_lp(mdp, eta) if exact is None else exact
@@ -80,9 +92,24 @@ def duality_gap(
 ) -> float:
     """The true gap: max of L(x, .) over Y minus min of L(., y) over X, at the solution's point.
 
-    weights        eta; the solution's own if not given
-    distribution   M[s, a], for the gap of L_M; that of L_I if not given
-    zeta           the set M is [0, ||eta||_1 / (zeta (1 - alpha))]; the least entry of M if not given, 1 for L_I
+    Parameters
+    ----------
+    weights
+        eta; the solution's own if not given
+    distribution
+        M[s, a], for the gap of L_M; that of L_I if not given
+    zeta
+        the set M is [0, ||eta||_1 / (zeta (1 - alpha))]; the least entry of M if not given, 1 for L_I
+
+    Examples
+    --------
+    >>> import dualq
+    >>> two = dualq.problems.two_state()
+    >>> abs(dualq.duality_gap(two.mdp, dualq.solve(two.mdp, weights=1.5))) < 1e-6
+    True
+    >>> run = dualq.train(dualq.SPDQ(weights=1.5, zeta=0.08), two, steps=1000)
+    >>> bool(dualq.duality_gap(two.mdp, run.solution) > 1.0)
+    True
     """
     eta = solution.weights if weights is None else mdp.checked_weights(weights)
     M = checked_distribution(mdp, distribution)

@@ -16,19 +16,28 @@ In the descriptions s is the state, a the action, s' the next state, and w.p. me
 
 from __future__ import annotations
 
-import importlib.util
-import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import gammaln, pdtrc, xlogy
 
-from dualq.base import DualqError, Labels, ModelError
+from dualq.base import Labels, ModelError
 from dualq.model import MDP, TablePolicy
+from dualq.worlds.building_blocks import (
+    all_in,
+    birth_death_rows,
+    checked_number,
+    checked_probability,
+    checked_whole,
+    entries,
+    expected_rewards,
+    inside,
+    transition_rows,
+)
+from dualq.worlds.published_tables import gym as gym
+from dualq.worlds.published_tables import icu_sepsis as icu_sepsis
 from dualq.worlds.simulator import Simulator
 
 Array = np.ndarray
@@ -45,6 +54,12 @@ def two_state() -> Simulator:
 
     States and actions 0, 1 are the paper's 1, 2. Its rewards r_11 = 3, r_12 = 1, r_21 = 2, r_22 = 1 are indexed
     (action, state): no other reading gives the values that it prints.
+
+    Examples
+    --------
+    >>> import dualq
+    >>> dualq.solve(dualq.problems.two_state().mdp).V.round(2)
+    array([20.07, 18.69])
     """
     P_1 = [[0.2, 0.8], [0.3, 0.7]]
     P_2 = [[0.5, 0.5], [0.7, 0.3]]
@@ -61,14 +76,20 @@ def grid_world(size: int = 2, discount: float = 0.9, reward_on: str = "next") ->
     "At" is read as: s' is the goal (reward_on="next", the reading that reproduces the paper's Figure 4), or as: s is
     the goal ("current"). The goal is not absorbing; the behaviour is uniform. States are (row, column), row 0 at the
     top.
+
+    Examples
+    --------
+    >>> import dualq
+    >>> list(dualq.problems.grid_world(2).mdp.states)
+    [(0, 0), (0, 1), (1, 0), (1, 1)]
     """
-    size = _whole("size", size, 1)
+    size = checked_whole("size", size, 1)
     if reward_on not in ("next", "current"):
         raise ModelError(f"reward_on is {reward_on!r}; it must be 'next' or 'current'")
     moves = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
     S, A = size * size, len(moves)
     row, column = np.divmod(np.arange(S), size)
-    cells = [(_inside(row + dr, size), _inside(column + dc, size)) for dr, dc in moves.values()]
+    cells = [(inside(row + dr, size), inside(column + dc, size)) for dr, dc in moves.values()]
     s_next = np.stack([r * size + c for r, c in cells], axis=1)
     P = sp.csr_array((np.ones(S * A), s_next.ravel(), np.arange(S * A + 1)), shape=(S * A, S))
 
@@ -77,7 +98,7 @@ def grid_world(size: int = 2, discount: float = 0.9, reward_on: str = "next") ->
     low, high = np.where(at_goal, 1.0, 0.0), np.where(at_goal, 1.2, 0.2)
     states = Labels(zip(row, column, strict=True), ("row", "column"))
     mdp = MDP(P, (low + high) / 2.0, discount, 1.2, states=states, actions=Labels(moves, "action"))
-    start = _all_in((size - 1) * size, S)
+    start = all_in((size - 1) * size, S)
     source = "Stochastic Primal-Dual Q-Learning, Section 6.2"
     # One successor per pair, so the ranges of the pairs are the ranges of the transitions.
     return Simulator(mdp, TablePolicy.uniform(mdp), start, source, low.ravel(), high.ravel())
@@ -94,10 +115,16 @@ def garnet(states: int, actions: int, branching: int, discount: float = 0.9, see
     same. Behaviour and start are uniform. After Archibald, McKinnon and Thomas, "On the generation of Markov decision
     processes" (1995), in the form of Bhatnagar, Sutton, Ghavamzadeh and Lee, "Natural actor-critic algorithms" (2009),
     whose rewards are normal.
+
+    Examples
+    --------
+    >>> import dualq
+    >>> dualq.problems.garnet(30, 4, 3, seed=1).mdp.indices.size
+    360
     """
-    S, A = _whole("states", states, 1), _whole("actions", actions, 1)
-    b = _whole("branching", branching, 1, S)
-    rng = np.random.default_rng(_whole("seed", seed, 0))
+    S, A = checked_whole("states", states, 1), checked_whole("actions", actions, 1)
+    b = checked_whole("branching", branching, 1, S)
+    rng = np.random.default_rng(checked_whole("seed", seed, 0))
     num_rows = S * A
     integer = np.int32 if num_rows * b < 2**31 else np.int64
     successors = np.empty((num_rows, b), integer)
@@ -135,15 +162,21 @@ def chain(states: int = 10, discount: float = 0.95, slip: float = 0.1) -> Simula
     A step off the line stays. The behaviour is uniform. Not the chain of Strens, "A Bayesian framework for
     reinforcement learning" (2000), but of its kind: that one has five states and slips to the other action too, but
     "back" jumps to the first state and pays 2, and going forward in the last pays 10.
+
+    Examples
+    --------
+    >>> import dualq
+    >>> dualq.problems.chain(5).mdp.num_states
+    5
     """
-    S, slip = _whole("states", states, 2), _probability("slip", slip)
+    S, slip = checked_whole("states", states, 2), checked_probability("slip", slip)
     up = np.tile([1.0 - slip, slip], (S, 1))
     rewards = np.zeros((S, 2))
     rewards[-1] = 1.0
     actions = Labels(["forward", "back"], "action")
-    mdp = MDP(_steps(up, 1.0 - up), rewards, discount, states=Labels(S, "place"), actions=actions)
+    mdp = MDP(birth_death_rows(up, 1.0 - up), rewards, discount, states=Labels(S, "place"), actions=actions)
     source = "a slippery walk on a line, of the kind of the chain of Strens (2000)"
-    return Simulator(mdp, TablePolicy.uniform(mdp), _all_in(0, S), source)
+    return Simulator(mdp, TablePolicy.uniform(mdp), all_in(0, S), source)
 
 
 def maze(size: int = 20, walls: float = 0.2, slip: float = 0.2, discount: float = 0.99, seed: int = 0) -> Simulator:
@@ -154,11 +187,21 @@ def maze(size: int = 20, walls: float = 0.2, slip: float = 0.2, discount: float 
     goal cannot be reached are left out. States are (row, column); the start is uniform over all cells but the goal,
     the behaviour over the moves. The slips are those of the grid world in Russell and Norvig, "Artificial
     Intelligence".
+
+    Examples
+    --------
+    >>> import dualq
+    >>> dualq.problems.maze(5, seed=1).mdp.num_actions
+    4
     """
     from scipy.ndimage import label  # loaded here: only mazes need it
 
-    size, walls, slip = _whole("size", size, 2), _probability("walls", walls), _probability("slip", slip)
-    wall = np.random.default_rng(_whole("seed", seed, 0)).random((size, size)) < walls
+    size, walls, slip = (
+        checked_whole("size", size, 2),
+        checked_probability("walls", walls),
+        checked_probability("slip", slip),
+    )
+    wall = np.random.default_rng(checked_whole("seed", seed, 0)).random((size, size)) < walls
     wall[-1, -1] = False
     regions = np.empty((size, size), np.int32)
     label(~wall, output=regions)
@@ -174,14 +217,14 @@ def maze(size: int = 20, walls: float = 0.2, slip: float = 0.2, discount: float 
     row, column = np.nonzero(free)
     moves = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}  # clockwise: neighbours are the sides
     A = len(moves)
-    cells = [(_inside(row + dr, size), _inside(column + dc, size)) for dr, dc in moves.values()]
+    cells = [(inside(row + dr, size), inside(column + dc, size)) for dr, dc in moves.values()]
     reached = np.stack([state_of[cell] for cell in cells], axis=1)
     reached = np.where(reached < 0, np.arange(S)[:, None], reached)  # a wall
     goal = S - 1
     reached[goal] = goal
 
     turns = {0: 1.0 - slip, 1: slip / 2.0, -1: slip / 2.0}
-    P = _rows(
+    P = transition_rows(
         np.tile(np.arange(S * A), len(turns)),
         np.concatenate([np.roll(reached, turn, axis=1).ravel() for turn in turns]),
         np.repeat(list(turns.values()), S * A),
@@ -218,22 +261,28 @@ def queue(
     is the M/M/1 queue with room for `capacity`, seen at the ticks of a Poisson clock (uniformised): its stationary
     distribution is proportional to (arrival / service)^s. After Naor, "The regulation of queue size by levying tolls"
     (1969).
+
+    Examples
+    --------
+    >>> import dualq
+    >>> dualq.solve(dualq.problems.queue().mdp).error_bound < 1e-4
+    True
     """
-    capacity = _whole("capacity", capacity, 1)
-    arrival, service = _probability("arrival", arrival), _probability("service", service)
+    capacity = checked_whole("capacity", capacity, 1)
+    arrival, service = checked_probability("arrival", arrival), checked_probability("service", service)
     if arrival + service > 1.0:
         raise ModelError(f"arrival + service is {arrival + service:g}; a slot has one event at most: make it 1 or less")
-    admission_reward = _number("admission_reward", admission_reward)
-    holding_cost = _number("holding_cost", holding_cost)
+    admission_reward = checked_number("admission_reward", admission_reward)
+    holding_cost = checked_number("holding_cost", holding_cost)
     S = capacity + 1
     available = np.ones((S, 2), bool)
     available[capacity, 0] = False
-    P = _steps(np.tile([arrival, 0.0], (S, 1)), np.full((S, 2), service), available)
-    s, _, s_next = _entries(P, 2)
+    P = birth_death_rows(np.tile([arrival, 0.0], (S, 1)), np.full((S, 2), service), available)
+    s, _, s_next = entries(P, 2)
     paid = admission_reward * (s_next > s) - holding_cost * s / capacity
     mdp = MDP(
         P,
-        _expected(P, paid, 2),
+        expected_rewards(P, paid, 2),
         discount,
         reward_bound=(paid.min(), paid.max()),
         states=Labels(S, "customers"),
@@ -241,7 +290,7 @@ def queue(
         available=available,
     )
     source = "admission control of an M/M/1 queue, after Naor (1969)"
-    return Simulator(mdp, TablePolicy.uniform(mdp), _all_in(0, S), source, paid, paid)
+    return Simulator(mdp, TablePolicy.uniform(mdp), all_in(0, S), source, paid, paid)
 
 
 def inventory(
@@ -274,19 +323,28 @@ def inventory(
     The behaviour is a rule of thumb that ignores the season: with half a shelf or less, order as many lots as fit, else
     none; but w.p. haphazard it picks any possible order instead. The start is a full shelf, each season equally likely.
     Single-product inventory control with lost sales as in Puterman, "Markov Decision Processes" (1994), seasons added.
+
+    Examples
+    --------
+    >>> import dualq
+    >>> dualq.problems.inventory().mdp.num_states
+    84
     """
-    capacity = _whole("capacity", capacity, 1)
-    lot = _whole("lot", lot, 1, capacity)
-    change, haphazard = _probability("season_change", season_change), _probability("haphazard", haphazard)
+    capacity = checked_whole("capacity", capacity, 1)
+    lot = checked_whole("lot", lot, 1, capacity)
+    change, haphazard = checked_probability("season_change", season_change), checked_probability("haphazard", haphazard)
     if not demand:
         raise ModelError("demand is empty; give the mean demand of at least one season, such as {'winter': 2.0}")
-    means = np.array([_number(f"demand in {season!r}", mean) for season, mean in demand.items()])
+    means = np.array([checked_number(f"demand in {season!r}", mean) for season, mean in demand.items()])
     price, unit_cost, order_fee = (
-        _number("price", price),
-        _number("unit_cost", unit_cost),
-        _number("order_fee", order_fee),
+        checked_number("price", price),
+        checked_number("unit_cost", unit_cost),
+        checked_number("order_fee", order_fee),
     )
-    holding_cost, shortage_cost = _number("holding_cost", holding_cost), _number("shortage_cost", shortage_cost)
+    holding_cost, shortage_cost = (
+        checked_number("holding_cost", holding_cost),
+        checked_number("shortage_cost", shortage_cost),
+    )
 
     # One entry per (stock, season, order, sales); impossible ones get probability zero and are dropped.
     K, orders = means.size, np.arange(0, capacity + 1, lot)
@@ -299,14 +357,14 @@ def inventory(
     row, left, season = np.broadcast_arrays(
         (stock * K + season) * A + order // lot, np.clip(level - sales, 0, capacity), season, probability
     )[:3]
-    P = _rows(
+    P = transition_rows(
         np.concatenate([row.ravel(), row.ravel()]),
         np.concatenate([(left * K + season).ravel(), (left * K + (season + 1) % K).ravel()]),
         np.concatenate([((1.0 - change) * probability).ravel(), (change * probability).ravel()]),
         (S * A, S),
     )
 
-    s, a, s_next = _entries(P, A)
+    s, a, s_next = entries(P, A)
     order, left, mean = orders[a], s_next // K, means[s % K]
     level = s // K + order
     # Poisson demand has E[(demand - n)+] = mean P(demand >= n) - n P(demand >= n + 1).
@@ -319,7 +377,7 @@ def inventory(
     available = stock[:, None] + orders <= capacity
     mdp = MDP(
         P,
-        _expected(P, profit, A),
+        expected_rewards(P, profit, A),
         discount,
         reward_bound=(profit.min(), profit.max()),
         states=Labels([(n, name) for n in range(capacity + 1) for name in demand], ("stock", "season")),
@@ -353,15 +411,22 @@ def machine_replacement(
     Rewards are minus these costs. It is best to replace from some condition on. The behaviour replaces one time in
     five, whatever the condition; the start is a new machine. After the machine replacement example of Bertsekas,
     "Dynamic Programming and Optimal Control".
+
+    Examples
+    --------
+    >>> import dualq
+    >>> machine = dualq.problems.machine_replacement()
+    >>> list(machine.mdp.actions)
+    ['keep', 'replace']
     """
-    n, wear = _whole("conditions", conditions, 2), _probability("wear", wear)
-    operating_cost = _number("operating_cost", operating_cost)
-    replacement_cost = _number("replacement_cost", replacement_cost)
+    n, wear = checked_whole("conditions", conditions, 2), checked_probability("wear", wear)
+    operating_cost = checked_number("operating_cost", operating_cost)
+    replacement_cost = checked_number("replacement_cost", replacement_cost)
     s = np.arange(n)
     keep, replace = 2 * s, 2 * s + 1  # rows of P
-    P = _rows(
+    P = transition_rows(
         np.concatenate([keep, keep, replace]),
-        np.concatenate([_inside(s + 1, n), s, np.zeros_like(s)]),
+        np.concatenate([inside(s + 1, n), s, np.zeros_like(s)]),
         np.repeat([wear, 1.0 - wear, 1.0], n),
         (2 * n, n),
     )
@@ -369,78 +434,7 @@ def machine_replacement(
     mdp = MDP(P, rewards, discount, states=Labels(n, "condition"), actions=Labels(["keep", "replace"], "action"))
     behaviour = TablePolicy(np.tile([0.8, 0.2], (n, 1)), mdp.states, mdp.actions)
     source = "machine replacement, after Bertsekas, Dynamic Programming and Optimal Control"
-    return Simulator(mdp, behaviour, _all_in(0, n), source)
-
-
-# ---- other people's tables
-
-
-def gym(name: str, discount: float = 0.99) -> Simulator:
-    """A Gymnasium toy-text environment from its own transition table: FrozenLake, Taxi or CliffWalking.
-
-    States and actions keep the environment's numbers, so `env.step(policy.act(observation))` works as it is. Gymnasium
-    ends an episode by a flag on a transition; here the state that such a transition leads to is absorbing and pays 0,
-    so the transition is worth its reward alone. This is exact for every state that an episode can visit. (In those
-    that none can visit, such as Taxi's with the passenger at the destination already, the table may go on where this
-    model has ended.) The time limits that Gymnasium puts around the tables are not part of the model.
-
-    FrozenLake: a = left, down, right, up. CliffWalking: up, right, down, left. Taxi: south, north, east, west, pick up,
-    drop off. The behaviour is uniform; the start is the environment's own.
-    """
-    try:
-        import gymnasium
-    except ImportError as error:
-        raise DualqError("problems.gym needs Gymnasium: pip install 'dualq[gym]'") from error
-    tables = r"(FrozenLake|FrozenLake8x8|Taxi|CliffWalking|CliffWalkingSlippery)-v\d+"
-    known = sorted(known for known in gymnasium.registry if re.fullmatch(tables, known))
-    if name not in known:
-        raise ModelError(f"no Gymnasium table {name!r}; known are {', '.join(known)}")
-    env: Any = gymnasium.make(name).unwrapped
-    table, start = env.P, env.initial_state_distrib
-    env.close()
-
-    S, A = len(table), len(table[0])
-    listed = [(s, a, *outcome) for s, row in table.items() for a, outcomes in row.items() for outcome in outcomes]
-    s, a, probability, s_next, reward, ends = np.array(listed, dtype=float).T
-    terminal = np.zeros(S, bool)
-    terminal[s_next[ends > 0.0].astype(int)] = True
-    over = terminal[s.astype(int)]
-    s_next, reward = np.where(over, s, s_next), np.where(over, 0.0, reward)
-    # The table may list a successor more than once. Equal rewards are added up. Others stay apart: on the slippery
-    # cliff, a fall and a step against the wall can both lead to the start, for -100 and for -1.
-    outcomes, which = np.unique(np.stack([s * A + a, s_next, reward]), axis=1, return_inverse=True)
-    pair, s_next, reward = outcomes
-    row_starts = np.searchsorted(pair, np.arange(S * A + 1))
-    P = sp.csr_array((np.bincount(which.ravel(), probability), s_next.astype(np.int32), row_starts), shape=(S * A, S))
-    mdp = MDP(P, _expected(P, reward, A), discount, reward_bound=(reward.min(), reward.max()))
-    return Simulator(mdp, TablePolicy.uniform(mdp), start, f"Gymnasium {gymnasium.__version__}, {name}", reward, reward)
-
-
-def icu_sepsis(discount: float = 0.99) -> Simulator:
-    """Treatment of sepsis in intensive care: 716 states, 25 doses, estimated from the records of MIMIC-III.
-
-    States 0 to 712 are clusters of patients, 713 death, 714 survival, 715 the end, in the package's numbers. Reaching
-    survival pays 1, all else 0: a value is the (discounted) chance of survival. The behaviour is the policy estimated
-    from the clinicians (uniform in the last three states, where nothing depends on it). It sometimes takes doses that
-    were too rare for an estimate of their own; as in the package, these act as the average of the state's other doses
-    do, so that every dose exists in every state. Choudhary, Gupta and Thomas, "ICU-Sepsis: A Benchmark MDP Built from
-    Real Medical Data" (2024).
-    """
-    # Importing the package would import the retired gym package, which complains; only its data are needed.
-    package = importlib.util.find_spec("icu_sepsis")
-    if package is None or not package.submodule_search_locations:
-        raise DualqError("problems.icu_sepsis needs the icu-sepsis package: pip install 'dualq[sepsis]'")
-    assets = Path(package.submodule_search_locations[0], "envs", "assets")
-    with np.load(assets / "dynamics.npz", allow_pickle=False) as data:
-        P, rewards, start, expert = (data[name] for name in ("tx_mat", "r_mat", "d_0", "expert_policy"))
-    S, A, _ = P.shape
-    P = sp.csr_array(P.reshape(S * A, S))
-    s, a, s_next = _entries(P, A)
-    paid = rewards[s, a, s_next]
-    mdp = MDP(P, _expected(P, paid, A), discount, reward_bound=(paid.min(), paid.max()))
-    expert = np.where(expert.sum(axis=1, keepdims=True) > 0.0, expert, 1.0 / A)
-    source = "icu-sepsis: Choudhary, Gupta and Thomas (2024), A Benchmark MDP Built from Real Medical Data"
-    return Simulator(mdp, TablePolicy(expert, mdp.states, mdp.actions), start, source, paid, paid)
+    return Simulator(mdp, behaviour, all_in(0, n), source)
 
 
 # What the command line offers; those with required arguments appear with an example of them.
@@ -459,76 +453,3 @@ BY_NAME: dict[str, Callable[..., Simulator]] = {
     "Taxi-v4": partial(gym, "Taxi-v4"),
     "icu_sepsis": icu_sepsis,
 }
-
-
-# ---- tools
-
-
-def _rows(row: Array, successor: Array, probability: Array, shape: tuple[int, int]) -> sp.csr_array:
-    """Sparse transitions from lists; repeated entries are added up, zeros dropped, successors sorted."""
-    possible = probability > 0.0
-    P = sp.csr_array((probability[possible], (row[possible], successor[possible])), shape=shape)
-    P.sum_duplicates()
-    return P
-
-
-def _steps(up: Array, down: Array, available: Array | None = None) -> sp.csr_array:
-    """A walk on a line: up[s, a] and down[s, a] are the probabilities of a step; else, or off the ends, it stays."""
-    S, A = up.shape
-    pair, s = np.arange(S * A), np.repeat(np.arange(S), A)
-    probability = np.stack([up, down, np.maximum(1.0 - up - down, 0.0)])
-    if available is not None:
-        probability = probability * available
-    return _rows(
-        np.tile(pair, 3),
-        np.concatenate([_inside(s + 1, S), _inside(s - 1, S), s]),
-        probability.ravel(),
-        (S * A, S),
-    )
-
-
-def _entries(P: sp.csr_array, num_actions: int) -> tuple[Array, Array, Array]:
-    """(s, a, s') of each nonzero, in the order in which they are stored."""
-    s, a = np.divmod(np.repeat(np.arange(P.indptr.size - 1), np.diff(P.indptr)), num_actions)
-    return s, a, P.indices
-
-
-def _expected(P: sp.csr_array, paid: Array, num_actions: int) -> Array:
-    """R (S, A) from the reward of each nonzero."""
-    num_rows = P.indptr.size - 1
-    row_of = np.repeat(np.arange(num_rows), np.diff(P.indptr))
-    return np.bincount(row_of, P.data * paid, num_rows).reshape(-1, num_actions)
-
-
-def _inside(place: Array, size: int) -> Array:
-    return np.clip(place, 0, size - 1)
-
-
-def _all_in(s: int, num_states: int) -> Array:
-    start = np.zeros(num_states)
-    start[s] = 1.0
-    return start
-
-
-# ---- checks of arguments
-
-
-def _whole(name: str, value: int, least: int, most: int | None = None) -> int:
-    right = f"at least {least}" if most is None else f"between {least} and {most}"
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise ModelError(f"{name} is {value!r}; it must be a whole number, {right}")
-    if value < least or (most is not None and value > most):
-        raise ModelError(f"{name} is {value}; it must be {right}")
-    return int(value)
-
-
-def _probability(name: str, value: float) -> float:
-    if not 0.0 <= float(value) <= 1.0:
-        raise ModelError(f"{name} is {float(value):g}; it must be a probability, between 0 and 1")
-    return float(value)
-
-
-def _number(name: str, value: float) -> float:
-    if not 0.0 <= float(value) < np.inf:
-        raise ModelError(f"{name} is {float(value):g}; it must be a finite number, not negative")
-    return float(value)

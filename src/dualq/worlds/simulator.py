@@ -91,13 +91,32 @@ def wandering(to: TablePolicy, rate: float = 1.0) -> Drift:
 class Simulator:
     """Draws states, actions and rewards from a known model; checked once, read-only after.
 
-    mdp           the model, with expected rewards
-    behaviour     the policy that acts in it
-    start         (S,) distribution of the first state
-    source        one line: where the problem comes from
-    reward_low, reward_high   (nonzeros,) or None: range of the reward of each transition, in the order of mdp.indices
-    drift         how the behaviour changes with time, or None
-    episodic      whether a walk begins anew where the model has an end (see above)
+    Parameters
+    ----------
+    mdp
+        the model, with expected rewards
+    behaviour
+        the policy that acts in it
+    start
+        (S,) distribution of the first state
+    source
+        one line: where the problem comes from
+    reward_low, reward_high
+        (nonzeros,) or None: range of the reward of each transition, in the order of mdp.indices
+    drift
+        how the behaviour changes with time, or None
+    episodic
+        whether a walk begins anew where the model has an end (see above)
+
+    Examples
+    --------
+    >>> import dualq
+    >>> two = dualq.problems.two_state()
+    >>> two.behaviour.probabilities(0)
+    {0: 0.2, 1: 0.8}
+    >>> log = two.record(steps=1000, seed=0)
+    >>> len(log), log.counts().total
+    (1000, 1000)
     """
 
     mdp: MDP
@@ -170,7 +189,10 @@ class Simulator:
     def record(self, steps: int, seed: int = 0, costs: Mapping[str, ArrayLike] | None = None) -> ArrayLog:
         """A log of one walk, held in arrays: the same rows that a training run with the same seed sees.
 
-        costs   {name: (S, A) or (S, A, S)}: what each row costs, by its pair or by its transition; recorded beside it
+        Parameters
+        ----------
+        costs
+            {name: (S, A) or (S, A, S)}: what each row costs, by its pair or by its transition; recorded beside it
         """
         for name, number, least in (("steps", steps, 1), ("seed", seed, 0)):
             if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < least:

@@ -87,7 +87,7 @@ def find(cumulated, begin, end, u):
 
 
 @kernel
-def behaviour_weight(kind, rate, k):
+def behaviour_weight(kind: int, rate: float, k: int) -> float:
     """How much of the first policy is left in the behaviour at step k (the rest is the policy it drifts to)."""
     if kind == POWER:
         return (k + 1.0) ** -rate
@@ -191,7 +191,7 @@ def walk(tables, state, rows):
 
 
 @kernel
-def move_on(tables, probabilities, v, k):
+def move_on(tables: Tables, probabilities: Array, v: Array, k: int) -> bool:
     """v_{k+1} = P_theta_k' v_k, in place of v_k; whether it has settled: it changed no more, and never will.
 
     What reaches an end begins anew.

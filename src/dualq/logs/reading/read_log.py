@@ -56,7 +56,7 @@ def read_log(
     cost_ranges: Mapping[str, Range] | None = None,
     available: Mapping[Label, Iterable[Label]] | None = None,
     skip_bad: bool = False,
-    quarantine: str | os.PathLike | None = None,
+    quarantine: str | os.PathLike[str] | None = None,
     table: str | None = None,
     delimiter: str | None = None,
     columns: Sequence[str] | None = None,

@@ -90,7 +90,7 @@ class Sets:
 
 
 @kernel
-def project_state(x, available, least, bound):
+def project_state(x: Array, available: Array, least: float, bound: float) -> None:
     """Project one state's row onto {0 <= x <= bound, sum x >= least}, in place; least <= bound is assumed.
 
     Entries that are not available become zero and take no part.
