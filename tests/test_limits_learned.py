@@ -272,6 +272,12 @@ def _paying(counts, cost):
     )
 
 
+def solved_otherwise(fit, **changes):
+    """The fit, had its solution been another."""
+    solved = dataclasses.replace(fit.solved, **changes)
+    return type(fit)(dataclasses.replace(fit.proven, solved=solved))
+
+
 # ---- what is best
 
 
@@ -554,7 +560,7 @@ def test_the_band_of_the_trade_off_holds_for_its_policies(many):
         assert found[0] / (1.0 - ALPHA) >= low
     free = learned(5_000, 9, None)
     curve = free.frontier("broken", points=3)
-    assert curve.blocks == 1
+    assert curve.blocks == len(free.blocks) > 1
     with pytest.raises(LogError, match="no cost 'brocken'; did you mean 'broken'"):
         free.frontier("brocken")
     with pytest.raises(LogError, match="points is 1"):
@@ -698,7 +704,7 @@ def test_an_estimate_within_a_limit_says_by_how_much(many):
         (0.254, "expected, by 2.3 standard errors, but not guaranteed"),
         (0.2999, "expected, by next to nothing, but not guaranteed"),
     ):
-        fit = dataclasses.replace(many, limits=(dataclasses.replace(kept, estimate=estimate, **one),))
+        fit = solved_otherwise(many, limits=(dataclasses.replace(kept, estimate=estimate, **one),))
         (row,) = limit_table(fit)[1]
         assert row[3] == words
         assert f"Not guaranteed: that broken is at most 0.3. Expected: {estimate:.3g} ± 0.02." in guarantees(fit)
@@ -713,7 +719,7 @@ def test_the_page_says_how_far_the_greedy_policy_breaks_a_limit(many):
     assert kept.free > 0.3
     assert kept.greedy < 0.3
     assert "argmax Q" not in words
-    mixing = dataclasses.replace(many, limits=(dataclasses.replace(kept, greedy=0.375),))
+    mixing = solved_otherwise(many, limits=(dataclasses.replace(kept, greedy=0.375),))
     assert "(argmax Q), without ever mixing two, would break it by 0.075, at 0.375." in " ".join(limit_words(mixing))
     assert "its broken is at most 0.3" in report_html(many)
     assert "Not every limit" not in report_html(many)
@@ -760,13 +766,12 @@ def test_a_policy_that_earns_less_for_its_limits_is_said_to():
     assert gain < -2.0 * error
     assert verdict(fit).startswith("Do not use, unless you need the limits. ")
     assert f"The difference, {number(gain)} ± {small(error)}, is a loss, the price of the limits." in verdict(fit)
-    without = dataclasses.replace(fit.solved, limits=())
-    assert "limits" not in verdict(type(fit)(dataclasses.replace(fit.proven, solved=without)))
+    assert "limits" not in verdict(solved_otherwise(fit, limits=()))
 
 
 def test_the_table_of_changes_has_the_probability_of_a_random_action(many):
     matrix = np.array([[0.125, 0.875], [0.0, 1.0], [0.002, 0.998]])
-    mixed = dataclasses.replace(many, policy=dualq.TablePolicy(matrix, many.policy.states, many.policy.actions))
+    mixed = solved_otherwise(many, policy=dualq.TablePolicy(matrix, many.policy.states, many.policy.actions))
     shown = {row["state"]["state"]: recommended(row) for row in mixed.changes()}
     assert shown == {0: "1 (88%)", 1: "1", 2: "1 (over 99%)"}
     stream = io.StringIO()

@@ -78,6 +78,7 @@ from dualq.solvers.pdhg import LONGEST, MAX_ITERATIONS, NECESSARY, NO_MOVE, SUFF
 Array = np.ndarray
 
 POLISH_EVERY = 40  # steps
+ROUNDING = 1e-13  # of the sum of absolute values: an excess below it is none
 KEPT_POLICIES = 30  # beside those of the mixture, the last ones
 
 
@@ -267,6 +268,8 @@ def _occupancy(model: BilinearModel, weights: Array) -> Array:
 
 def _column(problem: Priced, lambda_: Array) -> Column:
     excess = np.einsum("i,ij->j", lambda_, problem.G)
+    # A program scales its rows: an excess that is rounding alone would be scaled up to a limit that nobody can keep.
+    excess[np.abs(excess) <= ROUNDING * (lambda_ @ np.abs(problem.G))] = 0.0
     return Column(lambda_, float(np.sum(lambda_ * problem.model.R)), excess)
 
 
