@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import dualq
-from dualq.base.errors import ModelError
+from dualq.base.errors import LogError, ModelError
 from dualq.base.transitions import Recorded
+from dualq.offline import stages
 from dualq.offline.learning import learn
 from dualq.proof import ledger as module
 from dualq.proof.ledger import Ledger
@@ -105,6 +106,20 @@ def test_without_a_certificate_the_limits_have_all_of_delta():
     assert fit.certificate is None
     assert fit.ledger.spent == pytest.approx(0.1)
     assert [account.what for account in fit.ledger.accounts] == ["limits"]
+
+
+def test_a_stage_that_is_proven_again_keeps_the_confidence_it_says():
+    modelled = stages.model(stages.count(stages.read(recorded())))
+    free, limited = stages.solve(modelled), stages.solve(modelled, limits={"late": 0.9})
+    for _ in range(2):  # what was solved is not changed by what is proven of it
+        assert stages.prove(limited).ledger.spent == pytest.approx(0.05)
+    sure = stages.prove(free, confidence=0.999)
+    assert (sure.confidence, sure.certificate.confidence) == (0.999, pytest.approx(0.999))
+    assert sure.ledger.delta == pytest.approx(0.001)
+    with pytest.raises(LogError, match=r"confidence is 0\.999, but the limits were solved with 0\.95"):
+        stages.prove(limited, confidence=0.999)
+    with pytest.raises(ModelError, match=r"'value' asks for 0\.025 of 'everything', where 0 of 0\.05 is left"):
+        stages.prove(stages.solve(modelled, limits={"late": 0.9}, certificate=None))
 
 
 def test_a_trade_off_has_a_ledger_of_its_own():

@@ -250,7 +250,7 @@ def prove(
     assumed: Sequence[str] = (),
 ) -> Proven:
     """Prove a floor and a ceiling, with what the limits have left of 1 - confidence."""
-    ledger = copy.deepcopy(solved.ledger) or Ledger(1.0 - confidence)  # its own: a stage is never changed
+    ledger = _ledger(solved, confidence)
     words: dict[str, Any] = {"assumed": tuple(assumed), "value_range": value_range, "ledger": ledger}
     if certificate is None:
         return Proven(solved, None, confidence, **words)
@@ -263,6 +263,17 @@ def prove(
     )
     promise = dataclasses.replace(certified(blocks, merged, ask, certificate, account), ledger=ledger)
     return Proven(solved, promise, confidence, **words)
+
+
+def _ledger(solved: Solved, confidence: float) -> Ledger:
+    """What the limits have left, as a ledger of its own (a stage is never changed); a new one where they took none."""
+    taken = solved.ledger
+    if taken is None or not taken.accounts:
+        return Ledger(1.0 - confidence)
+    if taken.delta != 1.0 - confidence:
+        right = f"prove with that, or solve with {confidence:g}"
+        raise LogError(f"confidence is {confidence:g}, but the limits were solved with {1.0 - taken.delta:g}; {right}")
+    return copy.deepcopy(taken)
 
 
 # ---- checks at the border
