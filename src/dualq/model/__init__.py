@@ -42,12 +42,14 @@ if TYPE_CHECKING:
     from dualq.model.packing import FORMAT as FORMAT
     from dualq.model.packing import NOUNS as NOUNS
     from dualq.model.packing import Kind as Kind
+    from dualq.model.packing import Tree as Tree
     from dualq.model.packing import dataclass_kind as dataclass_kind
     from dualq.model.packing import fields_of as fields_of
     from dualq.model.packing import read_saved as read_saved
     from dualq.model.packing import unpacked as unpacked
     from dualq.model.packing import write_saved as write_saved
     from dualq.model.policy import Policy as Policy
+    from dualq.model.policy import Seed as Seed
     from dualq.model.policy import TablePolicy as TablePolicy
     from dualq.model.saddle.lagrangian import gradients_M as gradients_M
     from dualq.model.saddle.lagrangian import lagrangian_I as lagrangian_I

@@ -12,19 +12,22 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from dualq.base import CheckpointError, Labels, as_json_array, from_json_array, load_arrays, save_arrays
+from dualq.base import CheckpointError, Label, Labels, as_json_array, from_json_array, load_arrays, save_arrays
 from dualq.model.policy import TablePolicy
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from dualq.model.mdp import MDP
 
 Array = np.ndarray
 
 FORMAT = 2
+Tree: TypeAlias = Any  # JSON as this file nests it; each tag says what its parts are
 TREE = "tree"  # the array that holds the JSON
 
 
@@ -34,7 +37,7 @@ class Kind:
 
     tag: str
     name: str  # of the class, today
-    parts: Callable[[Any], dict[str, Any]]
+    parts: Callable[[Any], dict[str, object]]
     make: Callable[..., Any]
 
 
@@ -43,19 +46,19 @@ def dataclass_kind(tag: str, cls: type) -> Kind:
     return Kind(tag, cls.__name__, fields_of, cls)
 
 
-def fields_of(value: Any) -> dict[str, Any]:
+def fields_of(value: DataclassInstance) -> dict[str, object]:
     """{field: value} of a dataclass."""
     return {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
 
 
-def write_saved(path: str | os.PathLike[str], kinds: Iterable[Kind], **roots: Any) -> None:
+def write_saved(path: str | os.PathLike[str], kinds: Iterable[Kind], **roots: object) -> None:
     """Write nouns by name, with all that they hold; what comes first names the arrays that it shares with others."""
     packer = Packer(kinds)
     trees = {name: packer.pack(value, "" if i == 0 else name) for i, (name, value) in enumerate(roots.items())}
     save_arrays(path, {**packer.arrays, TREE: as_json_array({"format": FORMAT, **trees})})
 
 
-def read_saved(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
+def read_saved(path: str | os.PathLike[str]) -> tuple[dict[str, Tree], dict[str, Array]]:
     """{name: tree} and the arrays of a file that `write_saved` wrote; its SHA-256 is checked."""
     arrays = load_arrays(path)
     if TREE not in arrays:
@@ -72,9 +75,11 @@ class Packer:
     def __init__(self, kinds: Iterable[Kind]):
         self.arrays: dict[str, Array] = {}
         self._kinds = {kind.name: kind for kind in (*NOUNS, *kinds)}
-        self._trees: dict[int, tuple[Any, Any]] = {}  # id -> the value (kept alive, so that its id stays its own), tree
+        self._trees: dict[
+            int, tuple[object, Tree]
+        ] = {}  # id -> the value (kept alive, so that its id stays its own), tree
 
-    def pack(self, value: Any, path: str) -> Any:
+    def pack(self, value: object, path: str) -> Tree:
         """A value as JSON; path: the way to it, by which its arrays are named."""
         if value is None or isinstance(value, bool | int | float | str):
             return value
@@ -84,7 +89,7 @@ class Packer:
             self._trees[id(value)] = value, self._new(value, path)
         return self._trees[id(value)][1]
 
-    def _new(self, value: Any, path: str) -> Any:
+    def _new(self, value: Any, path: str) -> Tree:
         cls = type(value)
         if cls is np.ndarray:
             name = path if path not in self.arrays else f"{path}.{len(self.arrays)}"
@@ -100,15 +105,15 @@ class Packer:
             return {"is": "value", "table": self.pack(_as_table([value]), path)}
         return {"is": kind.tag, "fields": self._each(kind.parts(value), path)}
 
-    def _each(self, items: Mapping[str, Any], path: str) -> dict[str, Any]:
+    def _each(self, items: Mapping[str, object], path: str) -> dict[str, Tree]:
         return {name: self.pack(item, f"{path}.{name}".lstrip(".")) for name, item in items.items()}
 
 
-def unpacked(tree: Any, arrays: Mapping[str, Array], kinds: Iterable[Kind] = ()) -> Any:
+def unpacked(tree: Tree, arrays: Mapping[str, Array], kinds: Iterable[Kind] = ()) -> Any:
     """The value that a tree stands for; `kinds` are those that it may name, beside labels, policies and models."""
     makers = {kind.tag: kind.make for kind in (*NOUNS, *kinds)}
 
-    def made(tree: Any) -> Any:
+    def made(tree: Tree) -> Any:
         if not isinstance(tree, dict):
             return tree
         tag = tree["is"]
@@ -130,20 +135,20 @@ def unpacked(tree: Any, arrays: Mapping[str, Array], kinds: Iterable[Kind] = ())
 # ---- labels, policies, models
 
 
-def _labels_parts(labels: Labels) -> dict[str, Any]:
+def _labels_parts(labels: Labels) -> dict[str, object]:
     if isinstance(labels.values, range):
         return {"names": labels.names, "count": len(labels)}
     return {"names": labels.names, "columns": [_by_type(column) for column in labels.columns().values()]}
 
 
-def _labels(names: tuple[str, ...], count: int = 0, columns: list[Any] | None = None) -> Labels:
+def _labels(names: tuple[str, ...], count: int = 0, columns: list[list[tuple[Array, Array]]] | None = None) -> Labels:
     if columns is None:
         return Labels(count, names)
     values = [_joined(parts) for parts in columns]
     return Labels(values[0] if len(values) == 1 else list(zip(*values, strict=True)), names)
 
 
-def _by_type(column: list[Any]) -> list[tuple[Array, Array]]:
+def _by_type(column: list[Label]) -> list[tuple[Array, Array]]:
     """A column as (places, Arrow table) for each type in it: beside whole numbers there may be the word "(end)"."""
     places: dict[type, list[int]] = {}
     for i, value in enumerate(column):
@@ -151,16 +156,16 @@ def _by_type(column: list[Any]) -> list[tuple[Array, Array]]:
     return [(np.array(at), _as_table([column[i] for i in at])) for at in places.values()]
 
 
-def _joined(parts: list[tuple[Array, Array]]) -> list[Any]:
+def _joined(parts: list[tuple[Array, Array]]) -> list[Label]:
     """The column that `_by_type` took apart."""
-    column: list[Any] = [None] * sum(len(at) for at, _ in parts)
+    column: list[Label] = [None] * sum(len(at) for at, _ in parts)
     for at, table in parts:
         for i, value in zip(at.tolist(), _column(table), strict=True):
             column[i] = value
     return column
 
 
-def _as_table(column: list[Any]) -> Array:
+def _as_table(column: list[Label]) -> Array:
     """Values as the bytes of an Arrow table."""
     import pyarrow as pa
 
@@ -171,18 +176,18 @@ def _as_table(column: list[Any]) -> Array:
     return np.frombuffer(sink.getvalue(), np.uint8)
 
 
-def _column(table: Array) -> list[Any]:
+def _column(table: Array) -> list[Label]:
     """The values of an Arrow table from its bytes."""
     import pyarrow as pa
 
     return pa.ipc.open_stream(pa.py_buffer(table.tobytes())).read_all().column(0).to_pylist()
 
 
-def _policy_parts(policy: TablePolicy) -> dict[str, Any]:
+def _policy_parts(policy: TablePolicy) -> dict[str, object]:
     return {name: getattr(policy, name) for name in ("matrix", "states", "actions", "undecided")}
 
 
-def _mdp_parts(mdp: MDP) -> dict[str, Any]:
+def _mdp_parts(mdp: MDP) -> dict[str, object]:
     arrays = ("indptr", "indices", "probabilities", "rewards", "discount", "reward_range", "states", "actions")
     return {"shape": mdp.transitions.shape, **{name: getattr(mdp, name) for name in (*arrays, "available")}}
 

@@ -25,7 +25,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -35,14 +34,15 @@ import numpy as np
 from scipy.special import ndtri
 
 from dualq._version import __version__
-from dualq.base import CheckpointError, Label, write_whole
+from dualq.base import CheckpointError, Label, LabelLike, write_whole
 from dualq.logs import Finding
-from dualq.model import FORMAT, Limit, TablePolicy, unpacked, write_policy, write_saved
+from dualq.model import FORMAT, Limit, Seed, TablePolicy, unpacked, write_policy, write_saved
 from dualq.offline.careful.model import Estimate, pair_errors
 from dualq.offline.careful.pooling import Rows
 from dualq.offline.learned import Learned
 from dualq.offline.limited.asked import Asked
 from dualq.offline.limited.estimates import Estimates
+from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.limited.trade_off import Frontier, frontier_of
 from dualq.offline.saved.format_1 import FORMAT_1
 from dualq.offline.saved.kinds import KINDS
@@ -62,7 +62,7 @@ NEVER = 1e-4  # of the time in the state where most is spent: less is practicall
 class Fit(Learned):
     """What was learned: the last of five stages, which holds the others; the top of this file says how to ask it."""
 
-    def with_limits(self, limits: Any, margin: str | None = None) -> Fit:
+    def with_limits(self, limits: LimitsGiven, margin: str | None = None) -> Fit:
         """The same fit with other limits, or None: the log is not counted again, and its model is not fitted again."""
         proven, confidence = self.proven, self.confidence
         method = None if proven.certificate is None else proven.certificate.method
@@ -233,11 +233,11 @@ class Fit(Learned):
 
     # ---- questions
 
-    def label(self, state: Label | Mapping[str, Any]) -> Label | Mapping[str, Any]:
+    def label(self, state: LabelLike) -> LabelLike:
         """A state as the log has it: numbers of columns that were cut into bins find their bins, dates may be text."""
         return self._decider.label(state)
 
-    def act(self, state: Label | Mapping[str, Any], seed: Any = None, default: Any = None) -> Label:
+    def act(self, state: LabelLike, seed: Seed = None, default: Label = None) -> Label:
         """The label of an action in a state, drawn where the policy is random; numbers find their bins."""
         return self._decider.act(state, seed, default)
 
@@ -245,7 +245,7 @@ class Fit(Learned):
     def _decider(self) -> Decider:
         return Decider(self.policy, self.read.bins)
 
-    def explain(self, state: Label | Mapping[str, Any]) -> StateFacts:
+    def explain(self, state: LabelLike) -> StateFacts:
         """All that is known of one state: each action with its rows, its value and interval, and what is recommended.
 
         The intervals are for comparing these actions with each other: of what a decision is worth when every later

@@ -12,26 +12,28 @@ behaviour left the log, however it drifted, its rows are enough.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from dualq.logs import Start
 from dualq.offline.fit import Fit
+from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.stages import check_words, count, model, prove, read, solve
 
 
 def learn(
-    log: Any,
+    log: object,
     *,
     discount: float = 0.95,
     confidence: float = 0.95,
-    start: Any = None,
+    start: Start = None,
     pessimism: float | None = None,
     certificate: str | None = "proven",
     solver: str = "exact",
-    limits: Any = None,
+    limits: LimitsGiven | None = None,
     margin: str = "certified",
     value_range: tuple[float, float] | None = None,
-    assume: Any = (),
+    assume: str | Iterable[str] = (),
     progress: Callable[[str], None] | None = None,
     **columns: Any,
 ) -> Fit:

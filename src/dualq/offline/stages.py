@@ -24,14 +24,14 @@ import numpy as np
 
 from dualq._version import __version__
 from dualq.base import LogError, few
-from dualq.logs import ROW, Counts, Coverage, Finding, Log, counts_in_blocks, read_log, returns_of, start_weights
+from dualq.logs import ROW, Counts, Coverage, Finding, Log, Start, counts_in_blocks, read_log, returns_of, start_weights
 from dualq.model import Solution, TablePolicy
 from dualq.offline.careful.clusters import Groups
 from dualq.offline.careful.model import Careful, careful_model
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.limited.asked import Asked
 from dualq.offline.limited.estimates import Estimates
-from dualq.offline.limited.parsing import asked_for
+from dualq.offline.limited.parsing import LimitsGiven, asked_for
 from dualq.offline.limited.search import SHARE_OF_VALUE, Kept, keep, program_gap
 from dualq.offline.solving import SOLVERS, on_log
 from dualq.offline.trust import ASSUMPTIONS
@@ -66,7 +66,7 @@ class Read:
     log: Log | None = field(default=None, repr=False)  # None where a fit was loaded: its rows were not saved
 
 
-def read(log: Any, discount: float = 0.95, **columns: Any) -> Read:
+def read(log: object, discount: float = 0.95, **columns: Any) -> Read:
     """Open a log; where nothing that comes later counts, and no word was said of it, every row is a case of its own."""
     if not isinstance(log, Log):
         later = (columns.get(part) for part in ("next_state", "time", "episode", "terminal", "truncated"))
@@ -105,7 +105,7 @@ class Counted:
         return (self.counts,) if self.read.log is None else tuple(counts_in_blocks(self.read.log))
 
 
-def count(read: Read, start: Any = None, discount: float = 0.95) -> Counted:
+def count(read: Read, start: Start = None, discount: float = 0.95) -> Counted:
     """Count a log, and say what it cannot tell; without a word, one decision per case is measured over all rows."""
     log = _rows_of(read)
     if start is None and discount == 0.0:
@@ -197,7 +197,7 @@ class Solved:
 def solve(
     modelled: Modelled,
     solver: str = "exact",
-    limits: Any = None,
+    limits: LimitsGiven | None = None,
     margin: str = "certified",
     confidence: float = 0.95,
     certificate: str | None = "proven",
@@ -279,7 +279,9 @@ def _ledger(solved: Solved, confidence: float) -> Ledger:
 # ---- checks at the border
 
 
-def check_words(solver: str, confidence: float, certificate: str | None, limits: Any, assumed: Sequence[str]) -> None:
+def check_words(
+    solver: str, confidence: float, certificate: str | None, limits: LimitsGiven | None, assumed: Sequence[str]
+) -> None:
     """Refuse words that no stage knows, before the first one begins."""
     if solver not in SOLVERS:
         raise LogError(f"solver is {solver!r}; it must be one of {', '.join(SOLVERS)}")

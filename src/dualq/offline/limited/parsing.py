@@ -14,12 +14,12 @@ from dualq.offline.limited.asked import Asked
 from dualq.offline.limited.estimates import Estimates
 
 Array = np.ndarray
-Given: TypeAlias = str | AnyLimit | Mapping[str, str | float | AnyLimit] | Iterable[str | AnyLimit]
+LimitsGiven: TypeAlias = str | AnyLimit | Mapping[str, str | float | AnyLimit] | Iterable[str | AnyLimit]
 
 TOTAL, DISTANCE = "total ", "distance"  # "total stockout": the discounted total; "distance": from the logged policy
 
 
-def asked_for(limits: Given, estimates: Estimates) -> tuple[Asked, ...]:
+def asked_for(limits: LimitsGiven, estimates: Estimates) -> tuple[Asked, ...]:
     """Limits as a user gives them, for this log.
 
     A name is a cost of the log, "total " and a cost for its discounted total, or "distance" for the total variation
@@ -44,7 +44,7 @@ def asked_for(limits: Given, estimates: Estimates) -> tuple[Asked, ...]:
     return tuple(asked)
 
 
-def _read(limits: Given, behaviour: TablePolicy, costs: tuple[str, ...]) -> list[AnyLimit | Words]:
+def _read(limits: LimitsGiven, behaviour: TablePolicy, costs: tuple[str, ...]) -> list[AnyLimit | Words]:
     """One list of limits and words, where words name a cost of the log."""
     read: list[AnyLimit | Words] = []
     for limit in _listed(limits):
@@ -57,7 +57,7 @@ def _read(limits: Given, behaviour: TablePolicy, costs: tuple[str, ...]) -> list
     return read
 
 
-def _listed(limits: Given) -> Iterable[str | AnyLimit | Words]:
+def _listed(limits: LimitsGiven) -> Iterable[str | AnyLimit | Words]:
     """The limits one by one; {"late": 0.1} and {"late": "<=0.1"} as words."""
     if isinstance(limits, str | Limit | ActionCap | Near):
         return [limits]

@@ -20,7 +20,7 @@ def _without(*names: str) -> Any:
     return lambda value: {name: part for name, part in fields_of(value).items() if name not in names}
 
 
-def _counted_parts(counted: Counted) -> dict[str, Any]:
+def _counted_parts(counted: Counted) -> dict[str, object]:
     """Blocks are kept where there are costs: a trade-off is proven from them."""
     return fields_of(counted) | ({"blocks": counted.blocks} if counted.counts.cost_sums else {})
 
@@ -32,7 +32,7 @@ def _counted(blocks: tuple[Counts, ...] | None = None, **fields: Any) -> Counted
     return counted
 
 
-def _limited_parts(solution: LimitedSolution) -> dict[str, Any]:
+def _limited_parts(solution: LimitedSolution) -> dict[str, object]:
     return solution_parts(solution) | {
         "limits": solution.limits,
         "prices": solution.prices,

@@ -12,16 +12,16 @@ import datetime
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dualq.base import CheckpointError, Label, Labels, LogError
+from dualq.base import CheckpointError, Label, LabelLike, Labels, LogError
 from dualq.logs import Bins
-from dualq.model import NOUNS, Kind, TablePolicy, read_saved, unpacked
+from dualq.model import NOUNS, Kind, Seed, TablePolicy, Tree, read_saved, unpacked
 
 Array = np.ndarray
 
@@ -33,9 +33,9 @@ class Decider:
     """The recommended policy of a fit, asked in the log's own words."""
 
     policy: TablePolicy
-    bins: Mapping[str, Any]  # {column: edges}
+    bins: Mapping[str, Sequence[float]]  # {column: edges}
 
-    def label(self, state: Label | Mapping[str, Any]) -> Label | Mapping[str, Any]:
+    def label(self, state: LabelLike) -> LabelLike:
         """A state as the log has it: numbers of columns that were cut into bins find their bins, dates may be text."""
         states: Labels = self.policy.states
         names, known = states.names, states.named(0)
@@ -45,7 +45,7 @@ class Decider:
         values = state if isinstance(state, Mapping) else dict(zip(names, _parts(state, names), strict=True))
         return {name: self._value(name, value, type(known.get(name))) for name, value in values.items()}
 
-    def _value(self, name: str, value: Any, kind: type) -> Any:
+    def _value(self, name: str, value: Any, kind: type) -> Label:
         """A number finds its bin, and a date may be written as text."""
         if name in self.bins and not isinstance(value, str):
             return Bins(tuple(self.bins[name])).label(value)
@@ -56,12 +56,12 @@ class Decider:
                 raise LogError(f"{name} is {value!r}; write a date as 2024-02-29") from None
         return value
 
-    def act(self, state: Label | Mapping[str, Any], seed: Any = None, default: Any = None) -> Label:
+    def act(self, state: LabelLike, seed: Seed = None, default: Label = None) -> Label:
         """The label of an action in a state, drawn where the policy is random; numbers find their bins."""
         return self.policy.act(self.label(state), seed, default)
 
 
-def _parts(state: Label, names: tuple[str, ...]) -> tuple[Any, ...]:
+def _parts(state: Label, names: tuple[str, ...]) -> tuple[Label, ...]:
     parts = state if isinstance(state, tuple | list) else (state,)
     if len(parts) != len(names):
         raise LogError(f"the state {state!r} has {len(parts)} parts; it needs {len(names)}: {', '.join(names)}")
@@ -79,7 +79,7 @@ def decider_of(folder: str | os.PathLike[str]) -> Decider:
     return Decider(unpacked(trees["policy"], arrays), unpacked(trees["bins"], arrays))
 
 
-def open_saved(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
+def open_saved(folder: str | os.PathLike[str]) -> tuple[dict[str, Tree], dict[str, Array]]:
     """The trees and the arrays of a saved fit; `CheckpointError` where one of its files is missing or changed."""
     folder = Path(folder)
     try:
