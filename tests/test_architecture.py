@@ -130,6 +130,13 @@ def module_file(dotted: str) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
+def test_no_file_is_too_long_and_few_annotations_allow_anything():
+    sources = [path.read_text() for path in modules().values()]
+    assert max(len(source.splitlines()) for source in sources) <= 500
+    names = [node for source in sources for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)]
+    assert sum(node.id == "Any" for node in names) < 60
+
+
 def test_the_arrows_have_no_cycles():
     TopologicalSorter(ARROWS).prepare()
 
