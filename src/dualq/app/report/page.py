@@ -64,7 +64,6 @@ table.map td, .swatch { print-color-adjust: exact; -webkit-print-color-adjust: e
   .stack td, .stack td.number { display: grid; grid-template-columns: 8rem 1fr; border: 0; padding: .1rem 0;
     text-align: left; white-space: normal; }
   .stack td:empty { display: none; }
-  th { white-space: normal; }
   th, td { padding-right: .5rem; }
   .stack td::before { content: attr(data-name); color: var(--muted); }
 }
@@ -76,7 +75,6 @@ table.map td, .swatch { print-color-adjust: exact; -webkit-print-color-adjust: e
   .scroll { overflow: visible; }
   table { font-size: .8rem; }
   th, td { padding-right: .5rem; }
-  th { white-space: normal; }
 }
 """
 # What a drawing has in one of the inks follows the page, which turns them for dark screens.
