@@ -12,8 +12,8 @@ Columns   limit               the bound on the cost
 Chosen    the fit's own policy, estimated as the points are: cost and value, with their errors. It need not lie on the
           curve: with a margin it is inside.
 Band      half of delta for the value, half for the cost. The bounds of all points hold together, as they do for all
-          policies. They rest on the blocks of the log that the fit kept, which it does when it was learned with limits;
-          else on all its rows as one block, which is as valid, and wider.
+          policies. They rest on the blocks of the log that the fit kept; where these do not count the cost, on all
+          rows as one block, which is as valid, and wider.
 """
 
 from __future__ import annotations
