@@ -353,7 +353,8 @@ def test_times_that_are_text_are_in_the_order_of_what_they_mean(times, order, tm
         (["day 9", "day 10", "day 11"], "is text of several lengths; sorted as text it would run from 'day 10'"),
         (
             ["31/01/2024", "01/02/2024", "02/02/2024"],
-            "is text such as '01/02/2024', which cannot be sorted; if these are dates, say --day-first",
+            r"is text such as '01/02/2024', which cannot be sorted; if these are dates, say --day-first "
+            r"\(day_first=True\) or --month-first \(day_first=False\); or write numbers, or dates as 2024-02-29",
         ),
         (["1", "2", "soon"], "the time column 't' is text: row 2 has 'soon'; it must hold numbers"),
     ],
