@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from dualq.base.labels import Labels as Labels
     from dualq.base.labels import LabelsLike as LabelsLike
     from dualq.base.labels import as_labels as as_labels
+    from dualq.base.state_columns import StateColumns as StateColumns
+    from dualq.base.state_columns import States as States
     from dualq.base.transitions import WALK_STREAM as WALK_STREAM
     from dualq.base.transitions import Arrays as Arrays
     from dualq.base.transitions import PlaceT as PlaceT

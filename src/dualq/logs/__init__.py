@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dualq.logs.checks.trace import Trace as Trace
     from dualq.logs.counts import Counts as Counts
     from dualq.logs.log import Log as Log
+    from dualq.logs.number_rows import NumberRows as NumberRows
     from dualq.logs.reading.look import look as look
     from dualq.logs.reading.looked import HEADER as HEADER
     from dualq.logs.reading.looked import Look as Look

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from dualq.model.chains import solve_chain as solve_chain
     from dualq.model.chains import solve_dense as solve_dense
     from dualq.model.chains import solve_ordered as solve_ordered
+    from dualq.model.function_policy import FunctionPolicy as FunctionPolicy
+    from dualq.model.function_policy import Rule as Rule
     from dualq.model.limits import ROUNDING as ROUNDING
     from dualq.model.limits import SIGNS as SIGNS
     from dualq.model.limits import ActionCap as ActionCap

@@ -1,0 +1,89 @@
+"""NumberRows: the rows of a log whose state has numbers in it, for learners that need no state to be seen twice.
+
+Rows are sorted by episode, and by time within each. Only rows that can be used are here: not bad, and what followed is
+known, or the episode ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from dualq.base import Labels, StateColumns, States
+
+Array = np.ndarray
+
+FEW_EPISODES = 40  # fewer do not tell how much episodes differ: blocks of rows stand for them
+
+
+@dataclass(frozen=True, eq=False)
+class NumberRows:
+    """Rows in order; (rows,) each."""
+
+    columns: StateColumns
+    actions: Labels
+    state: States
+    a: Array  # places of actions
+    r: Array
+    next_state: States  # of any value where the episode ended
+    ended: Array  # nothing follows
+    episode: Array  # 0, 1, 2, ...: rows of one episode have one number, and stand together
+    costs: Mapping[str, Array] = field(default_factory=dict)
+    has_episodes: bool = True  # whether the log says where episodes begin; False: one long recording
+    begins: Array | None = None  # the first row of each episode; None: each change of `episode`
+
+    def __len__(self) -> int:
+        return self.a.size
+
+    @property
+    def live(self) -> Array:
+        """1 where something follows, else 0."""
+        return 1.0 - self.ended
+
+    @cached_property
+    def first(self) -> Array:
+        """Whether a row is the first of its episode."""
+        if self.begins is not None:
+            return self.begins
+        return np.append(True, np.diff(self.episode) != 0)[: len(self)]
+
+    @property
+    def starts(self) -> States:
+        """The first states of the episodes."""
+        return self.state.at(self.first)
+
+    @cached_property
+    def clusters(self) -> Array:
+        """Rows that may err together: episodes, or blocks of about sqrt(n) rows where there are few of them."""
+        if self.first.sum() >= FEW_EPISODES:
+            return np.cumsum(self.first) - 1
+        length = max(1, round(np.sqrt(len(self))))
+        blocks = np.arange(len(self)) // length
+        return np.cumsum(np.append(True, (np.diff(blocks) != 0) | self.first[1:])) - 1
+
+    def at(self, which: Array) -> NumberRows:
+        """The rows at these places, or where this mask holds, in their order."""
+        return replace(
+            self,
+            state=self.state.at(which),
+            a=self.a[which],
+            r=self.r[which],
+            next_state=self.next_state.at(which),
+            ended=self.ended[which],
+            episode=self.episode[which],
+            costs={name: cost[which] for name, cost in self.costs.items()},
+            begins=self.first[which],
+        )
+
+    def halves(self, seed: int = 0) -> tuple[NumberRows, NumberRows]:
+        """Two halves, by clusters: rows that may err together stay together."""
+        clusters = self.clusters
+        drawn = np.random.default_rng(seed).permutation(clusters[-1] + 1) % 2 == 0
+        return self.at(drawn[clusters]), self.at(~drawn[clusters])
+
+    def earning(self, rewards: Array) -> NumberRows:
+        """The same rows with other rewards: a cost, or a reward less what a cost is worth."""
+        return replace(self, r=rewards)

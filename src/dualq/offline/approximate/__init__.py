@@ -1,0 +1,1 @@
+"""States made of numbers: the saddle problem where primal and dual are functions of the state."""

@@ -1,0 +1,44 @@
+"""Inputs: the columns of a state as a matrix that learners read.
+
+z = clip((x - mean) / deviation, -6, 6) of each number;   1{label} of each category, all 0 for one that is not known
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dualq.base import States
+from dualq.logs import NumberRows
+
+Array = np.ndarray
+
+FARTHEST = 6.0  # deviations: a number farther out is taken to be there
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """How numbers are scaled, and how many labels each category has."""
+
+    mean: Array  # (N,)
+    deviation: Array  # (N,) 1 where a number never changes
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, rows: NumberRows) -> Inputs:
+        """Scaled by the states of these rows."""
+        x = rows.state.numbers
+        deviation = x.std(axis=0)
+        return cls(x.mean(axis=0), np.where(deviation > 0.0, deviation, 1.0), rows.columns.sizes)
+
+    @property
+    def width(self) -> int:
+        """How many inputs there are."""
+        return self.mean.size + sum(self.sizes)
+
+    def __call__(self, states: States) -> Array:
+        """(n, d) the inputs of some states."""
+        z = np.clip((states.numbers - self.mean) / self.deviation, -FARTHEST, FARTHEST)
+        hot = [states.categories[:, [j]] == np.arange(size) for j, size in enumerate(self.sizes)]
+        return np.hstack([z, *hot]).astype(float)
