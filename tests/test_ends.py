@@ -418,3 +418,12 @@ def test_early_needs_a_clock_and_is_not_said_beside_last():
     rows = without(machines(20, horizon=12), "broken")
     with pytest.raises(dualq.LogError, match='terminal is "early" and truncated "last"'):
         dualq.read_log(rows, **COLUMNS, terminal="early", truncated="last")
+
+
+def test_explain_says_first_that_a_policy_is_not_to_be_used(tmp_path):
+    rows = without(machines(200, seed=5, horizon=25), "broken")
+    for word, begins in (("truncated", "Do not use. The log shows"), ("terminal", "wear 2")):
+        fit = dualq.learn(rows, **COLUMNS, **{word: "last" if word == "truncated" else "early"}, discount=DISCOUNT)
+        fit.save(tmp_path / word)
+        said = CliRunner().invoke(cli.app, ["explain", str(tmp_path / word), "--state", "2"])
+        assert said.output.startswith(begins)
