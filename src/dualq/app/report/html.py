@@ -194,7 +194,8 @@ def _rules(fit: Fit) -> list[str]:
                 for rule in found.rules
             ]
         )
-    words = f"A summary: it gives the new policy's action in {100.0 * found.fidelity:.1f}% of its decisions."
+    share = "all" if found.fidelity > 1.0 - 1e-9 else f"{100.0 * found.fidelity:.1f}%"
+    words = f"A summary: it gives the new policy's action in {share} of its decisions."
     return [shown, note_below(words)]
 
 
