@@ -67,7 +67,7 @@ def test_bins_are_told_first_and_what_follows_from_them_second(binned):
     assert binned.withheld[0] == "the bins lose information"
     assert binned.coverage.warnings[0].startswith("inside the bins of wear")
     assert not any("--since" in warning for warning in binned.coverage.warnings)
-    told = [note for note in binned.coverage.notes if note.endswith("as may be where bins lose information")]
+    told = [note for note in binned.coverage.notes if note.endswith("as can happen where bins lose information")]
     others = {finding.what for finding in binned.coverage.evidence if finding.found} - {"bins", "behaviour"}
     assert others  # the state before tells where in its bin the number is
     assert len(told) >= len(others)

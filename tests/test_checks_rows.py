@@ -59,7 +59,12 @@ def test_a_reward_that_depends_on_the_action_before_is_found(rows):
     found = [memory(trace_of(log), 0.01) for log in switching_logs(1, 20, rows)]
     assert sum(finding.found for finding in found) >= 19
     words = "rewards depend on the action before too (p"
-    assert sum(f.words.startswith(words) and "add the previous action to the state" in f.words for f in found) >= 19
+    assert (
+        sum(
+            f.words.startswith(words) and "add a column with the previous action to the state" in f.words for f in found
+        )
+        >= 19
+    )
 
 
 def test_a_cost_and_a_next_state_that_depend_on_the_action_before_are_found():
@@ -95,6 +100,16 @@ def test_a_shock_that_lasts_is_found_where_nothing_else_is_wrong():
 def test_a_cycle_of_five_rows_that_the_planner_knows_is_found(rows):
     found = [cycle(trace_of(log), 0.01) for log in cycle_logs(1, 20, rows)]
     assert sum(f.found and "in a cycle of 5 too" in f.words for f in found) >= 19
+
+
+def test_what_lasts_no_longer_than_one_turn_is_no_cycle():
+    # Rewards rise with the step in the episode, of 20 or of 60 rows: nothing comes round again.
+    for length in (20, 60):
+        for log in markov_logs(5, 5, 1_200):
+            rising = log["r"] + np.arange(1_200) % length
+            found = cycle(trace_of({**log, "r": rising}, length=length, restarts=True), 0.01)
+            assert found.found
+            assert found.words.startswith("rewards depend on time itself too")
 
 
 def test_a_cycle_in_the_state_is_none():

@@ -265,7 +265,7 @@ def test_last_needs_episodes_and_an_order():
         dualq.read_log(rows, time=False, truncated="last")
     with pytest.raises(dualq.LogError, match="need a time column"):
         dualq.read_log(rows, time="row", terminal="last", until=20)
-    with pytest.raises(dualq.LogError, match='are both "last"'):
+    with pytest.raises(dualq.LogError, match='terminal is "last" and truncated "last"'):
         dualq.read_log(rows, time="day", terminal="last", truncated="last")
 
 
@@ -382,3 +382,48 @@ def test_last_rows_that_differ_are_found():
 
 def vars_of(trace: Trace) -> dict:
     return {name: getattr(trace, name) for name in Trace.__dataclass_fields__}
+
+
+# ---- some ended, and the recording stopped the others
+
+
+def test_early_counts_what_stopped_before_the_last_time_as_ended_and_nothing_of_that_time():
+    rows = machines(60, seed=3, horizon=12)
+    counts = dualq.read_log(without(rows, "broken"), **COLUMNS, terminal="early").counts()
+    frame = pd.DataFrame(rows)
+    ended = [last.wear for _, m in frame.groupby("machine") if (last := m.iloc[-1]).step < 11]
+    assert 0 < len(ended) < 60
+    assert frame[frame.step == 11].broken.any()  # that looks like the others of this time, and is not counted
+    assert counts.n[counts.ended].sum() == len(ended)
+    assert counts.total == (frame.step < 11).sum()
+    by_wear = {wear: counts.n[counts.ended & (counts.s == i)].sum() for i, wear in enumerate(counts.states.values)}
+    assert by_wear == {wear: ended.count(wear) for wear in by_wear}
+
+
+def test_early_finds_the_truth_where_neither_last_does():
+    rows = without(machines(500, seed=4, horizon=25), "broken")
+    fit = dualq.learn(rows, **COLUMNS, terminal="early", discount=DISCOUNT)
+    assert not fit.contradicted
+    truth = value_of({wear: fit.act(wear) for wear in range(WEAR + 1)})
+    # The error is normal enough that 4 standard errors have 1e-4; seeded.
+    assert abs(fit.expected.value - truth) <= 4.0 * fit.expected.standard_error
+    for other in ({"terminal": "last"}, {"truncated": "last"}):
+        assert dualq.learn(rows, **COLUMNS, **other, discount=DISCOUNT, certificate=None).contradicted
+
+
+def test_early_needs_a_clock_and_is_not_said_beside_last():
+    rows = without(machines(20, horizon=12), "broken", "step")
+    with pytest.raises(dualq.LogError, match='terminal="early" needs a time column'):
+        dualq.read_log(rows, **COLUMNS | {"time": "row"}, terminal="early")
+    rows = without(machines(20, horizon=12), "broken")
+    with pytest.raises(dualq.LogError, match='terminal is "early" and truncated "last"'):
+        dualq.read_log(rows, **COLUMNS, terminal="early", truncated="last")
+
+
+def test_explain_says_first_that_a_policy_is_not_to_be_used(tmp_path):
+    rows = without(machines(200, seed=5, horizon=25), "broken")
+    for word, begins in (("truncated", "Do not use. The log shows"), ("terminal", "wear 2")):
+        fit = dualq.learn(rows, **COLUMNS, **{word: "last" if word == "truncated" else "early"}, discount=DISCOUNT)
+        fit.save(tmp_path / word)
+        said = CliRunner().invoke(cli.app, ["explain", str(tmp_path / word), "--state", "2"])
+        assert said.output.startswith(begins)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dualq.base.errors import ModelError
 from dualq.base.labels import Labels, as_labels
-from dualq.base.wording import nearest
+from dualq.base.wording import nearest, sentence
 
 
 @given(st.lists(st.one_of(st.integers(), st.text()), unique=True))
@@ -108,3 +108,11 @@ def test_labels_of_other_columns_differ():
     assert Labels(3, "state") != Labels(3, "action")
     assert Labels([0, 1]) != Labels([1, 0])
     assert repr(Labels(["a", "b"], "mood")) == "Labels(2 of mood: 'a', 'b')"
+
+
+def test_a_sentence_begins_with_a_capital_unless_it_begins_with_a_name():
+    assert sentence("no sign") == "No sign."
+    assert sentence("is it so?") == "Is it so?"
+    assert sentence("s: 'NA' in 2 rows", ["t", "s"]) == "s: 'NA' in 2 rows."
+    assert sentence("step is a count", ["s", "step"]) == "step is a count."
+    assert sentence("some rows are bad", ["s"]) == "Some rows are bad."

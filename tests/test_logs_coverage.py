@@ -196,6 +196,12 @@ def test_memory_is_not_tested_where_that_would_take_long(monkeypatch):
     assert dualq.read_log(ibis.memtable(rows).distinct()).coverage().memory is None
 
 
+def test_words_that_occur_once_do_not_ask_for_bins():
+    rows = {"state": ["a", "b", "c", "a"], "action": ["x"] * 4, "reward": [1.0, 2.0, 3.0, 4.0], "t": range(4)}
+    (warning,) = dualq.read_log(rows, time="t").coverage().warnings
+    assert warning == "3 of 3 states occur in one row only, so little can be learned"
+
+
 def test_states_that_occur_once_ask_for_bins():
     x = np.random.default_rng(0).random(50)
     rows = {"state": x, "action": [0, 1] * 25, "reward": x, "t": np.arange(50)}

@@ -247,7 +247,7 @@ def shop_days(dates, lengths, kinds=("low", "high")):
 
 
 UNCLEAR = [f"{d:02d}/{m:02d}/2024" for m in (1, 2, 3, 4) for d in range(1, 13)]
-ENDS = ["--terminal last", "--truncated last"]
+ENDS = ["--terminal last", "--terminal early", "--truncated last"]
 LOGS = {
     "dates": (shop_days(UNCLEAR, [48] * 8), [["--day-first"], ["--month-first"]]),
     "ends": (shop_days(range(40), [40, 30, 20, 10] * 3), [[end] for end in ENDS]),
@@ -256,7 +256,7 @@ LOGS = {
         [[end, order] for order in ("--day-first", "--month-first") for end in ENDS],
     ),
     "bad": (shop_days(range(40), [40] * 5).assign(profit=lambda f: f.profit.where(f.profit < 0.9)), [["--skip-bad"]]),
-    "alone": (shop_days(range(40), [40] * 5).drop(columns=["shop", "day"]), [[], ["--discount 0"]]),
+    "alone": (shop_days(range(40), [40] * 5).drop(columns=["shop", "day"]), [[], ["--terminal row", "--discount 0"]]),
 }
 
 

@@ -56,7 +56,9 @@ if TYPE_CHECKING:
     from dualq.base.wording import count as count
     from dualq.base.wording import few as few
     from dualq.base.wording import nearest as nearest
+    from dualq.base.wording import outwards as outwards
     from dualq.base.wording import p_value as p_value
+    from dualq.base.wording import sentence as sentence
     from dualq.base.wording import visible as visible
 
 __getattr__, __dir__, __all__ = face(__name__, __file__)

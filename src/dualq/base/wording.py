@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
 
 ALIKE = 0.75  # the share of letters that two names have in common, for one to be taken for a slip of the other
@@ -12,6 +13,19 @@ LEAST_P = 1e-16  # below this a probability is rounding
 def count(number: int, noun: str) -> str:
     """`1 row`, `2 rows`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def sentence(words: str, names: Iterable[str] = ()) -> str:
+    """With a capital letter and a full stop; one of the names that it begins with stays as it is written."""
+    own = next((name for name in names if words.startswith((f"{name} ", f"{name}:"))), "")
+    words = words if own else words[:1].upper() + words[1:]
+    return words if words.endswith((".", "?", "!")) else f"{words}."
+
+
+def outwards(low: float, high: float) -> str:
+    """LO,HI: a range that holds another one, with ends as people would name them."""
+    step = 10.0 ** math.floor(math.log10((high - low) or abs(high) or 1.0)) / 2.0
+    return f"{math.floor(low / step + 1e-9) * step:.6g},{math.ceil(high / step - 1e-9) * step:.6g}"
 
 
 def visible(value: object) -> str:

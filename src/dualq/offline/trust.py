@@ -37,7 +37,7 @@ AGAINST = {
     "rewards": "rewards changed",
     "recent": "the system changed near the end of the log",
     "memory": "the state misses something",
-    "cycle": "the state misses a cycle in time",
+    "cycle": "the state misses something about time",
     "bins": "the bins lose information",
     "ends": "last rows of episodes differ from the others",
     "gaps": "rows before gaps in time differ from the others",

@@ -83,7 +83,7 @@ def certified(blocks: Sequence[Counts], merged: Counts, ask: Question, method: s
 def check_method(method: str) -> None:
     """A ModelError where there is none such."""
     if method not in METHODS:
-        raise ModelError(f"no method {method!r}; there are {', '.join(METHODS)}")
+        raise ModelError(f"no method {method!r}; there are {', '.join(METHODS)}, and None for no certificate")
 
 
 def _rows_needed(found: Certificate, blocks: Sequence[Counts], ask: Question, delta: float) -> int | None:

@@ -212,9 +212,11 @@ def explain(run: Run, state: State, as_json: Json = False) -> None:
         return
     from dualq.app.report.limit_words import chosen_under
     from dualq.app.report.terminal import columns
-    from dualq.app.report.words import explained, named
+    from dualq.app.report.words import explained, named, verdict
 
     page = console()
+    if fit.verdict == "do not use":
+        page.print(f"{verdict(fit)}\n", style="bold", markup=False)
     first, header, rows, below = explained(fit, facts)
     page.print(f"{named(facts['state'])}\n", style="bold", markup=False)
     page.print(f"{first}\n")

@@ -40,13 +40,13 @@ from dualq.app.report.page import (
 from dualq.app.report.rules import Rules, rules_of
 from dualq.app.report.words import (
     CHANGES,
-    CHANGES_EXPLAINED,
     RESTS,
     START,
     assumptions,
     ceilings,
     change_cells,
     changed,
+    changes_explained,
     changes_heading,
     covered,
     earned,
@@ -150,7 +150,7 @@ def _changes(fit: Fit) -> list[str]:
         return [text(changed(fit, 0))]
     header = [*fit.counts.states.names, *CHANGES]
     body = [[*map(visible, row["state"].values()), *change_cells(row)] for row in rows]
-    return [text(changed(fit, len(rows))), table(header, body, spare=SPARE), note_below(CHANGES_EXPLAINED)]
+    return [text(changed(fit, len(rows))), table(header, body, spare=SPARE), note_below(changes_explained(fit))]
 
 
 def _policy(fit: Fit) -> list[str]:
@@ -194,7 +194,8 @@ def _rules(fit: Fit) -> list[str]:
                 for rule in found.rules
             ]
         )
-    words = f"A summary: it gives the new policy's action in {100.0 * found.fidelity:.1f}% of its decisions."
+    share = "all" if found.fidelity > 1.0 - 1e-9 else f"{100.0 * found.fidelity:.1f}%"
+    words = f"A summary: it gives the new policy's action in {share} of its decisions."
     return [shown, note_below(words)]
 
 

@@ -98,12 +98,17 @@ def page(title: str, *parts: str) -> str:
     )
 
 
+def near(words: str) -> str:
+    """Escaped; an estimate and its error stay on one line."""
+    return escape(words).replace(" ± ", "&nbsp;±&nbsp;")
+
+
 def verdict(kind: str, words: str, below: Iterable[str], sure: bool) -> str:
     """The verdict in large letters, the rest of its sentences, and what is guaranteed (in its own ink) below."""
     word, _, rest = words.partition(". ")
     ink = ' class="sure"' if sure else ""
-    lines = "".join(f"<p{ink}>{escape(line)}</p>" for line in below)
-    return f'<div class="verdict {kind.replace(" ", "-")}"><h1>{escape(word)}</h1><p>{escape(rest)}</p>{lines}</div>'
+    lines = "".join(f"<p{ink}>{near(line)}</p>" for line in below)
+    return f'<div class="verdict {kind.replace(" ", "-")}"><h1>{escape(word)}</h1><p>{near(rest)}</p>{lines}</div>'
 
 
 def section(heading: str, *parts: str) -> str:
@@ -118,7 +123,7 @@ def heading(words: str) -> str:
 
 def text(words: str) -> str:
     """A paragraph."""
-    return f"<p>{escape(words)}</p>"
+    return f"<p>{near(words)}</p>"
 
 
 def note_below(words: str) -> str:

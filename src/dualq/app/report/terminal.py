@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from dualq.app.report.limit_words import bounds_words, cost_table, cost_words, guarantees, limit_table, limit_words
 from dualq.app.report.words import (
     CHANGES,
-    CHANGES_EXPLAINED,
     RESTS,
     assumptions,
     ceilings,
     change_cells,
     changed,
+    changes_explained,
     changes_heading,
     covered,
     earned,
@@ -56,7 +56,7 @@ def print_fit(fit: Fit, console: Console) -> None:
         names = fit.counts.states.names
         page.table([*names, *CHANGES], [[*map(visible, row["state"].values()), *change_cells(row)] for row in rows])
         page.gap()
-        page.line(CHANGES_EXPLAINED, "dim")
+        page.line(changes_explained(fit), "dim")
 
     page.heading("Why")
     page.table(*worth_table(fit))

@@ -21,7 +21,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dualq.base import count, p_value, visible
+from dualq.base import count, outwards, p_value, sentence, visible
 
 if TYPE_CHECKING:
     from dualq.base import Label
@@ -87,9 +87,9 @@ def listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def sentence(words: str) -> str:
-    """With a capital letter and a full stop."""
-    return words[:1].upper() + words[1:] + ("" if words.endswith((".", "?", "!")) else ".")
+def noted(fit: Fit, words: str) -> str:
+    """A remark as a sentence."""
+    return sentence(words, [name for columns in fit.settings["columns"].values() for name in columns])
 
 
 def one_shot(fit: Fit) -> bool:
@@ -100,12 +100,6 @@ def one_shot(fit: Fit) -> bool:
 def per(fit: Fit) -> str:
     """What follows an amount that is earned: nothing, or `per decision`."""
     return " per decision" if one_shot(fit) else ""
-
-
-def outwards(low: float, high: float) -> str:
-    """LO,HI: a range that holds another one, with ends as people would name them."""
-    step = 10.0 ** math.floor(math.log10((high - low) or abs(high) or 1.0)) / 2.0
-    return f"{math.floor(low / step + 1e-9) * step:.6g},{math.ceil(high / step - 1e-9) * step:.6g}"
 
 
 # ---- the verdict
@@ -230,7 +224,7 @@ def _remedies(fit: Fit) -> list[str]:
 def warnings(fit: Fit) -> list[str]:
     """What else must be read before any number: warnings that are not among the reasons given already."""
     told = {check.words for check in fit.evidence}
-    return [sentence(words) for words in fit.warnings if not any(words.startswith(w) for w in told)]
+    return [noted(fit, words) for words in fit.warnings if not any(words.startswith(w) for w in told)]
 
 
 # ---- what to do
@@ -300,11 +294,13 @@ def change_cells(row: Change) -> list[str]:
     ]
 
 
-CHANGES_EXPLAINED = (
-    "do: the new policy's action. so far: the most frequent action in the log, and its share. changed: the share of "
-    "decisions in this state that change. how often: the share of all decisions of the new policy, early ones counting "
-    "more. rows: how often the log tried this action in this state."
-)
+def changes_explained(fit: Fit) -> str:
+    """What the columns of the table of changes are."""
+    early = "" if one_shot(fit) else " of the new policy, early ones counting more"
+    return f"""\
+do: the new policy's action. so far: the most frequent action in the log, and its share. changed: the share of \
+decisions in this state that change. how often: the share of all decisions{early}. rows: how often the log tried this \
+action in this state."""
 
 
 # ---- why
@@ -433,7 +429,7 @@ def read(fit: Fit) -> list[tuple[str, str]]:
     if settings["set_aside"]:
         facts.append(("set aside", f"{count(fit.coverage.skipped, 'bad row')}, listed in {settings['set_aside']}"))
     for part, columns in settings["guessed"].items():
-        facts.append((f"{part.replace('_', ' ')}", f"{listed(columns)}, recognised by name"))
+        facts.append((f"{part.replace('_', ' ')}", f"{listed(columns)}, guessed from its name or its values"))
     return facts
 
 
@@ -451,7 +447,12 @@ def covered(fit: Fit) -> list[tuple[str, str]]:
     dropped = coverage.dropped
     if dropped > MANY * (dropped + coverage.rows) and not one_shot(fit):
         facts.append(("ends?", "many rows have no next state. If episodes end there, name the column with --terminal"))
-    return [*facts, *(("note", sentence(words)) for words in coverage.notes)]
+    return [*facts, *(("note", noted(fit, words)) for words in coverage.notes)]
+
+
+P_EXPLAINED = (
+    "p: how often chance alone would look like this. There are several tests, so a p just below 0.01 is no sign yet."
+)
 
 
 def tests(fit: Fit) -> list[str]:
@@ -460,7 +461,7 @@ def tests(fit: Fit) -> list[str]:
     found = [check for check in fit.evidence if check.found or check.what not in told]
     words = [sentence(check.words) for check in found if check.words not in fit.coverage.notes]
     if words:
-        words.append("p: how often chance alone would look like this. Below 0.01 it counts as a sign.")
+        words.append(P_EXPLAINED)
     return words or ["The rows have no time order, so nobody can test whether the system changed with time."]
 
 

@@ -149,11 +149,21 @@ class Coverage:
         rows = self.visits.sum(axis=1)
         alone, states = int((rows == 1).sum()), count(int((rows > 0).sum()), "state")
         names = self.states.names
-        fewer = "" if len(names) == 1 else " or leave some of its columns out"
-        return (
-            f"{alone:,} of {states} occur in one row only, so little can be learned: cut the numbers of the state into "
-            f"bins (--bins {names[0]}=10){fewer}"
-        )
+        numbers = [name for name, found in zip(names, self._numbers, strict=True) if len(found) > 1]
+        advice = [f"cut the numbers of the state into bins (--bins {numbers[0]}=10)"] if numbers else []
+        advice += ["leave some of its columns out"] if len(names) > 1 else []
+        occur = "occurs" if alone == 1 else "occur"
+        few = f"{alone:,} of {states} {occur} in one row only, so little can be learned"
+        return f"{few}: {' or '.join(advice)}" if advice else few
+
+    @property
+    def _numbers(self) -> list[set[float]]:
+        """The different numbers in each column of the state."""
+        labels = [label if isinstance(label, tuple) else (label,) for label in self.states.values]
+        return [
+            {x for x in column if isinstance(x, int | float) and not isinstance(x, bool)}
+            for column in zip(*labels, strict=True)
+        ]
 
     @property
     def _crowded(self) -> list[str]:
@@ -161,12 +171,7 @@ class Coverage:
         pairs = int(self.supported.sum())
         if isinstance(self.states.values, range) or len(self.states) < MANY or self.thin <= 0.5 * pairs:
             return []
-        labels = [label if isinstance(label, tuple) else (label,) for label in self.states.values]
-        numbers = [
-            {x for x in column if isinstance(x, int | float) and not isinstance(x, bool)}
-            for column in zip(*labels, strict=True)
-        ]
-        most, name = max((len(found), name) for found, name in zip(numbers, self.states.names, strict=True))
+        most, name = max((len(found), name) for found, name in zip(self._numbers, self.states.names, strict=True))
         few_rows = f"{self.thin:,} of {pairs:,} combinations of state and action have fewer than {THIN} rows"
         advice = f"{name} has {most:,} different numbers; cut them into bins (--bins {name}=8)"
         return [f"{few_rows}, so little can be guaranteed: {advice}"] if most >= MANY else []

@@ -67,8 +67,16 @@ def _phases(trace: Trace, used: Array) -> Iterator[tuple[str, Array]]:
     whole = not trace.dates and np.isfinite(t).all() and (t == np.floor(t)).all()
     clock = t.astype(np.int64) if whole and np.abs(t).max() < 2**53 else None
     same = clock is not None and np.unique(clock - step).size == 1
-    for p in PERIODS:
-        if clock is not None:
-            yield f"where {trace.names.get('time', 'time')} is in a cycle of {p}", clock % p
-        if not same and step.max() > 0:
-            yield f"where a row is in a cycle of {p} rows", step % p
+    if clock is not None:
+        time = trace.names.get("time", "time")
+        yield from _turns(clock, f"where {time} is in a cycle of {{}}", f"{time} itself")
+    if not same and step.max() > 0:
+        yield from _turns(step, "where a row is in a cycle of {} rows", "how many rows came before in the episode")
+
+
+def _turns(clock: Array, cyclic: str, plain: str) -> Iterator[tuple[str, Array]]:
+    """Where a clock is in each period; what is no longer than one turn is the clock itself, and no cycle."""
+    span = clock.max() - clock.min()
+    yield from ((cyclic.format(p), clock % p) for p in PERIODS if p <= span)
+    if 0 < span < PERIODS[-1]:
+        yield plain, clock - clock.min()

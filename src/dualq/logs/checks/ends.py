@@ -58,7 +58,9 @@ def ends(trace: Trace, level: float) -> Finding | None:
 
 
 def _last(trace: Trace) -> Array:
-    return trace.last & ~trace.ended & ~trace.bad
+    """Rows at which a recording stopped; not for the clock's sake alone, where ends in that moment look the same."""
+    last = trace.last & ~trace.ended & ~trace.bad
+    return last & (trace.t < trace.t.max()) if trace.early else last
 
 
 def _others(trace: Trace) -> Array:
@@ -93,7 +95,8 @@ def check_said(name: str, counted: Counted, facts: Episodes | None, traced: Call
     why = f" ({'; '.join(named)})" if named else ""
     unsaid = f"before the end of the recording, and no column says whether they ended there{why}"
     ended, stopped = 'terminal="last" (--terminal last)', 'truncated="last" (--truncated last)'
-    right = f"give {ended} if they did, or {stopped} if only the recording did"
+    ended += " if they did" + ("" if q.schema.time == ROW else ' ("early" if the others did not)')
+    right = f"give {ended}, or {stopped} if only the recording did"
     raise LogError(f"{name}: {many} {unsaid}; {right}")
 
 

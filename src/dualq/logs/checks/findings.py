@@ -30,7 +30,7 @@ class Finding:
     def because(self, found: Iterable[str]) -> str | None:
         """What else was found that explains this, in a clause; None where nothing does."""
         cause = next((cause for cause in EXPLAINED.get(self.what, ()) if cause in found), None)
-        return None if cause is None else f"as may be where {AS.get(cause, 'the system changes')}"
+        return None if cause is None else f"as can happen where {AS.get(cause, 'the system changes')}"
 
     @property
     def brief(self) -> str:

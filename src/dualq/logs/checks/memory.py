@@ -34,9 +34,9 @@ MOST = 300_000  # rows
 LAGS = range(1, 31)
 FEWEST = 100  # products of ranks, for their sum to be about normal
 ADVICE = {
-    "the action before": "add the previous action to the state",
+    "the action before": "add a column with the previous action to the state",
     "the state before": "add what the state leaves out, or the previous state",
-    "the state and the action before": "add the previous state and action to the state",
+    "the state and the action before": "add columns with the previous state and action to the state",
 }
 
 

@@ -49,6 +49,7 @@ class Trace:
     numbered: bool = True  # whether episodes have numbers or dates for names: then these may be in the order of time
     gap: Array | None = None  # rows are missing after this one, by a regular clock; None: no next state is lost by it
     flagged: bool = False  # whether a column says where episodes ended, and some did
+    early: bool = False  # whether episodes ended where they stop before the last time, which stopped all others
     whole: bool = True  # whether all rows of the log are here
     names: Mapping[str, str] = field(default_factory=dict)  # {"time": its column, "episode": ..., "reward": ...}
 
@@ -132,6 +133,7 @@ def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
         numbered=len(q.e) == 1 and _runs(found.schema.field(q.e[0]).type),
         gap=flags_of(found, "gap") if "gap" in found.column_names else None,
         flagged=bool(ended.any()),
+        early=q.early,
         whole=whole,
         names={
             "time": str(q.schema.time),

@@ -27,6 +27,7 @@ from dualq.logs.reading.expressions import (
     Expression,
     Table,
     cases,
+    differ,
     literal,
     null,
     row_number,
@@ -68,6 +69,7 @@ class Decisions:
     time_as: str | None = None  # the type that a time column of text stands for
     repeats: bool = False  # whether times repeat in a log that needs none for its next states
     last: str | None = None  # "ended" or "cut": what an episode's last row is
+    early: bool = False  # whether last="ended" leaves out episodes that go on to the last time of the log
     counter: bool = False  # whether time counts the steps of each episode
     step: float | None = None  # of a regular clock, in seconds if it is a date: no row is linked across a gap
     unplaced: str | None = None  # how rows without a place in time break links: by their place in the "file", or all
@@ -167,12 +169,17 @@ class Decisions:
         time = self.schema.time
         table = table.mutate(dualq_t=row_number() if time == ROW else self.moment(table[str(time)]))
         latest = table.dualq_t.max().over(window(group_by=[table[c] for c in self.schema.episode]))
-        return table.mutate(**{LAST: same(table.dualq_t, latest).fill_null(False)}).drop("dualq_t")
+        return table.mutate(**{LAST: self._at(table.dualq_t, latest)}).drop("dualq_t")
 
     def is_last(self, table: Table) -> Expression:
         """Whether a row of `columns` has the greatest time of its episode."""
         latest = table.t.max().over(window(group_by=[table[e] for e in self.e]))
-        return same(table.t, latest).fill_null(False)
+        return self._at(table.t, latest)
+
+    def _at(self, t: Expression, latest: Expression) -> Expression:
+        """Whether the time of a row is the latest of its episode; with `early`, and not the latest of all."""
+        here = same(t, latest).fill_null(False)
+        return here & differ(t, t.max().over(window())).fill_null(False) if self.early else here
 
     def _with_last(self, table: Table) -> Table:
         here = table[LAST] if LAST in table.columns else self.is_last(table)

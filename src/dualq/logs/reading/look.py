@@ -19,7 +19,7 @@ from dualq.logs.reading.column_types import number
 from dualq.logs.reading.columns import FEW, Numbers, dates_in, is_continuous, label_words, numbers_in, with_dates
 from dualq.logs.reading.engines import reading
 from dualq.logs.reading.expressions import Expression, Table
-from dualq.logs.reading.looked import LAST, Look, commands
+from dualq.logs.reading.looked import EARLY, LAST, Look, commands
 from dualq.logs.reading.open_source import about_source, open_source
 from dualq.logs.reading.options import BinsAsked, Columns, OneColumn
 from dualq.logs.reading.profile import Clock, Column, Episodes, clock_of, columns_of, copies_of, episodes_of, labels_of
@@ -33,6 +33,7 @@ WIDE = 50  # different whole numbers in a column of the state, from which bins a
 ROWS_EACH = 100  # rows for each of them, from which they are not
 ENOUGH = 2000  # rows in which bins can be found
 SENTINELS = (-99, -999, -9999, -99999, 999, 9999, 99999)  # numbers that often stand for a missing one
+WORDS = (("terminal", LAST), ("terminal", EARLY), ("truncated", LAST))  # what may be said of last rows
 MANY = ("state", "action", "next_state", "episode", "costs")  # parts that may have several columns
 
 
@@ -98,7 +99,7 @@ columns, day_first
         "truncated": truncated,
         "costs": costs,
     }
-    last = [part for part in ("terminal", "truncated") if given[part] == LAST and LAST not in opened.table.columns]
+    last = {part: word for part, word in WORDS if given[part] == word and word not in opened.table.columns}
     given |= dict.fromkeys(last, False)
     with reading(opened.name):
         rows, held = columns_of(opened.table)
@@ -118,7 +119,7 @@ columns, day_first
     named: dict[str, Columns] = {}
     named.update({part: _one_or_all(part, names) for part, names in roles.parts.items()})
     named.update({part: False for part, wanted in given.items() if wanted is False})
-    named.update(dict.fromkeys(last, LAST))
+    named.update(last)
     more = {"table": table, "delimiter": delimiter, "columns": columns, "day_first": day_first}
     more = {word: value for word, value in more.items() if value is not None}
     proposed = bins if bins is not None else _bins(opened, rows, held, roles)
@@ -138,7 +139,7 @@ columns, day_first
         (*refused, *wrong),
         () if unclear else notes,
         proposed,
-        last[0] if last else "",
+        next((EARLY if word == EARLY else part for part, word in last.items()), ""),
         unclear,
         bool(refused) and not skips,
     )

@@ -17,6 +17,7 @@ from dualq.logs.reading.profile import Clock, Column, Episodes
 from dualq.logs.reading.schema import COMMON, ROW, as_names
 
 LAST = "last"  # terminal="last", truncated="last"
+EARLY = "early"  # terminal="early"
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Look:
     suspicious: tuple[str, ...]
     notes: tuple[str, ...]  # how the file was understood, where that is not plain
     bins: BinsAsked
-    last: str = ""  # "terminal" or "truncated", where the user says what last rows of episodes are
+    last: str = ""  # "terminal", "early" or "truncated", where the user says what last rows of episodes are
     unclear: Mapping[str, str] = field(default_factory=dict)  # {column: a date of it that may be read in two ways}
     stops: bool = False  # whether `dualq learn` would stop, whatever is answered and set aside
     commands: Mapping[str, str] = field(default_factory=dict)  # {when: a line to copy}; none where a part is missing
@@ -140,14 +141,17 @@ def _answers(seen: Look) -> list[list[Answer]]:
         ("dates begin with the day", {"day_first": True}),
         ("dates begin with the month", {"day_first": False}),
     ]
+    time = seen.parts.get("time", (ROW,))[0]
     ends: list[Answer] = [
         ("the episodes ended with their last rows", {"terminal": LAST}),
         ("only the recording stopped there", {"truncated": LAST}),
     ]
-    alone: list[Answer] = [
-        ("rows follow each other", {}),
-        ("every row is a case of its own", {"discount": 0}),
-    ]
+    if time != ROW and seen.episodes and (seen.episodes.at_the_end or 0) > 1:
+        ends.insert(
+            1, (f"the episodes that stop before the last {time} ended there, and no others", {"terminal": EARLY})
+        )
+    case: Said = {"discount": 0} if "terminal" in seen.parts else {"terminal": ROW, "discount": 0}
+    alone: list[Answer] = [("rows follow each other", {}), ("every row is a case of its own", case)]
     asked = ((dates, _date_question(seen)), (ends, _end_question(seen)), (alone, _alone_question(seen)))
     return [answers for answers, question in asked if question]
 
@@ -167,7 +171,7 @@ def _alone_question(seen: Look) -> list[str]:
         return []
     if time != ROW and "time" not in seen.unsure:
         return []
-    return ["do rows follow each other? If every row is a case of its own (one decision each), add --discount 0"]
+    return ["do rows follow each other? If each is a case of its own (one decision), add --terminal row --discount 0"]
 
 
 def _episode_words(seen: Look) -> list[str]:
@@ -189,8 +193,8 @@ def _episode_words(seen: Look) -> list[str]:
     if left and seen.last:
         said.append(
             "As you say, "
-            + ("they ended" if seen.last == "terminal" else "the recording stopped")
-            + " in their last rows"
+            + ("the recording stopped" if seen.last == "truncated" else "they ended")
+            + (f" where they stop before the last {time}" if seen.last == EARLY else " in their last rows")
         )
     return said
 
@@ -201,7 +205,8 @@ def _end_question(seen: Look) -> list[str]:
     left = 0 if runs is None else runs.count - (runs.flagged or 0)
     if runs is None or runs.at_the_end in (None, left) or seen.last:
         return []
-    right = "Say --terminal last if they ended there, --truncated last if only the recording did"
+    early = " (--terminal early if the others did not)" if time != ROW else ""
+    right = f"Say --terminal last if they ended there{early}, --truncated last if only the recording did"
     return [
         f"{left - (runs.at_the_end or 0):,} of {left:,} episodes without a flag stop before the last {time}. {right}"
     ]

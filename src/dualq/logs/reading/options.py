@@ -57,7 +57,8 @@ READING = _listed(
         _columns("time", "The order of the rows. `row`: as in the file. `none`: no order is known."),
         _columns(
             "terminal",
-            "True where an episode ended. `last`: every last row ended its episode. `none`: no such column.",
+            "True where an episode ended. `last`: every last row ended its episode. `early`: those before the "
+            "last time of the log did. `row`: every row is a case of its own. `none`: no such column.",
         ),
         _columns(
             "truncated",

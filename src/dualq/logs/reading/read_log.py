@@ -86,8 +86,9 @@ def read_log(
     time : str, optional
         The order of the rows; "row" where it is the order in which they stand.
     terminal : str, optional
-        True where an episode ended. "last": every episode ended with its last row. "row": every row is a case of its
-        own, and nothing follows it (discount 0).
+        True where an episode ended. "last": every episode ended with its last row. "early": so did those that stop
+        before the last time of the log; of the others the recording stopped. "row": every row is a case of its own,
+        and nothing follows it (discount 0).
     truncated : str, optional
         True where a recording stopped. "last": recordings stopped with the last rows.
     costs : list of str, optional
@@ -177,7 +178,8 @@ def read_log(
     check_types(opened.name, opened.table, schema, bins, skip_bad)
     time_as = _time_as(opened, schema)
     _check_last(opened.name, schema, last)
-    asked = Questions(opened.table, schema, skip_bad=skip_bad, ordered=opened.ordered, time_as=time_as, last=last)
+    asked = Questions(opened.table, schema, skip_bad=skip_bad, ordered=opened.ordered, time_as=time_as)
+    asked = replace(asked, last="ended" if last == "early" else last, early=last == "early")
     opened, asked = with_clock(opened, asked, clock)
     opened = part_of(opened, asked, since, until)
     opened, bins = found_bins(opened, asked.on(opened.table), bins)
@@ -202,27 +204,31 @@ def read_log(
 
 
 def _last_rows(opened: Source, given: Mapping[str, Columns]) -> tuple[Source, Mapping[str, Columns], str | None]:
-    """What terminal="last" or truncated="last" says of last rows, unless a column has that name."""
-    said = [part for part in ("terminal", "truncated") if given[part] == "last"]
+    """What "last" or "early" says of last rows (`ended`, `early` or `cut`), unless a column has that name."""
+    words = {part: given[part] for part in ("terminal", "truncated")}
+    said = [part for part, word in words.items() if word == "last" or (part, word) == ("terminal", "early")]
     if not said:
         return opened, given, None
-    if "last" in opened.table.columns:
-        remark = f"{said[0]}: the column last, since there is one of that name"
+    if words[said[0]] in opened.table.columns:
+        remark = f"{said[0]}: the column {words[said[0]]}, since there is one of that name"
         return replace(opened, remarks=(*opened.remarks, remark)), given, None
     if len(said) == 2:
-        wrong = 'terminal and truncated are both "last"'
+        wrong = f'terminal is "{words["terminal"]}" and truncated "last"'
         raise LogError(
             f"{opened.name}: {wrong}; episodes ended with their last rows, or their recordings stopped there"
         )
-    return opened, {**given, said[0]: False}, "ended" if said[0] == "terminal" else "cut"
+    what = "early" if words[said[0]] == "early" else "ended" if said[0] == "terminal" else "cut"
+    return opened, {**given, said[0]: False}, what
 
 
 def _check_last(name: str, schema: Schema, last: str | None) -> None:
+    if last == "early" and schema.time == ROW:
+        raise LogError(f'{name}: terminal="early" needs a time column, to see which episodes go on to its end')
     if last is None or (schema.episode and schema.time is not None):
         return
-    part = "terminal" if last == "ended" else "truncated"
+    said = {"ended": 'terminal="last"', "early": 'terminal="early"', "cut": 'truncated="last"'}[last]
     needed = "which rows belong together: give episode=..." if schema.time is not None else "an order: give time=..."
-    raise LogError(f'{name}: {part}="last" needs {needed}')
+    raise LogError(f"{name}: {said} needs {needed}")
 
 
 def _understood(opened: Source, asked: Questions, given: Mapping[str, Columns]) -> tuple[Source, Questions]:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from dualq.base import LogError
+from dualq.base import LogError, count
 from dualq.logs import Counts
 from dualq.model import MDP, TablePolicy
 from dualq.offline.careful.fitting import Fitted, alone, fitted
@@ -116,11 +116,12 @@ def _reason(rows: Rows, policy: TablePolicy, pessimism: float) -> str:
     care = "Averages of the log are taken at face value, however few rows they have (pessimism 0)."
     if pessimism > 0.0:
         care = "Rarely tried actions are judged cautiously."
-    some = f"{changed:,}" if changed else "none"
-    return (
-        f"In {int(choices.sum()):,} of {int(rows.seen.sum()):,} states the log has tried more than one action; in "
-        f"{some} of these the new policy prefers another action than the most frequent one. {care}"
-    )
+    several, states = int(choices.sum()), count(int(rows.seen.sum()), "state")
+    if several == 0:
+        return f"The log has tried only one action in each state, so there is nothing to choose. {care}"
+    differs = f"in {changed:,} of these the new policy prefers another action than the most frequent one"
+    kept = "in all of these the new policy prefers the most frequent one"
+    return f"In {several:,} of {states} the log has tried more than one action; {differs if changed else kept}. {care}"
 
 
 # ---- checks at the border
