@@ -55,7 +55,7 @@ def test_one_learn_of_the_shipped_log_makes_each_thing_once(monkeypatch):
     with counted(monkeypatch) as made:
         fit = dualq.learn(dualq.read_log(sample_log.path(), **COLUMNS))
         fit.summary()
-    assert made["fits"] == 3  # all rows, and two halves
+    assert made["fits"] == 11  # all rows, and two halves in each of five deals
     assert made["MDP"] <= 20
     assert made["Labels"] <= 12
     assert made["Counts"] <= 20
