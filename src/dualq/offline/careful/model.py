@@ -14,6 +14,7 @@ Halves    the model of each half of the rows is fitted once, here: values and co
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +28,9 @@ from dualq.offline.careful.pooling import Rows, row_variance
 from dualq.offline.careful.selection_bias import Estimate, expect, halves, log_variance, part_kept
 
 Array = np.ndarray
+
+DEALS = 5  # of the rows to two halves
+FEW_ENTRIES = 2_000  # (s, a, s') of a log; one with more has luck of all kinds in one deal
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +71,11 @@ def careful_model(
     pooling = _not_negative("pooling", pooling)
     rows = Rows.of(counts, discount)
     start = _checked_start(start, rows)
-    fit, dealt = fitted(rows, pessimism, pooling), fitted_halves(counts, discount, pessimism, pooling)
+    fit, deals = fitted(rows, pessimism, pooling), fitted_deals(counts, discount, pessimism, pooling)
     policy, behaviour = fit.policy, rows.behaviour
     apart = rows.pooled_model(alone(rows), fit.unknown_value)  # on average the log needs no pooling
     gain = float(start @ (policy.value(fit.pooled) - behaviour.value(apart)))
-    reliability = part_kept(dealt, start, gain)
+    reliability = part_kept(deals, start, gain)
     expected, logged, claimed = expect(rows, fit.pooled, apart, policy, behaviour, start, reliability)
     return Careful(
         mdp=fit.mdp,
@@ -89,13 +93,30 @@ def careful_model(
         pessimism=pessimism,
         moved=fit.moved,
         reason=_reason(rows, policy, pessimism),
-        halves=dealt,
+        halves=deals[0],
     )
 
 
-def fitted_halves(counts: Counts, discount: float, pessimism: float, pooling: float = 1.0) -> tuple[Fitted, ...]:
-    """What each half of the rows would have learned, dealt at random; none where a half has no rows."""
-    dealt = halves(counts, np.random.default_rng(0))
+def fitted_deals(counts: Counts, discount: float, pessimism: float, pooling: float) -> tuple[tuple[Fitted, ...], ...]:
+    """What each half of the rows would have learned, dealt at random several times; of a large log, once."""
+    times = DEALS if counts.n.size <= FEW_ENTRIES else 1
+    return tuple(_fitted_halves(dealt, discount, pessimism, pooling) for dealt in _deals(counts, times))
+
+
+def fitted_halves(counts: Counts, discount: float, pessimism: float) -> tuple[Fitted, ...]:
+    """The first of these deals; nothing where a half has no rows."""
+    return _fitted_halves(*_deals(counts, 1), discount, pessimism, 1.0)
+
+
+def _deals(counts: Counts, times: int) -> list[tuple[Counts, Counts]]:
+    """Drawn by how often what was seen: the same log is always dealt alike, and two logs are not."""
+    rng = np.random.default_rng(zlib.crc32(np.ascontiguousarray(counts.n, np.int64).tobytes()))
+    return [halves(counts, rng) for _ in range(times)]
+
+
+def _fitted_halves(
+    dealt: tuple[Counts, Counts], discount: float, pessimism: float, pooling: float
+) -> tuple[Fitted, ...]:
     if min(half.total for half in dealt) == 0:
         return ()
     return tuple(fitted(Rows.of(half, discount), pessimism, pooling) for half in dealt)

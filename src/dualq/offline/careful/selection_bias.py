@@ -6,7 +6,9 @@ Kept      `claimed` is the policy's value in the pooled model. It was chosen for
           have seen the pairs, the asked half puts its own frequencies into the model of the half that chose; elsewhere
           the policy does as usual. In either model it gains something over what was usual, and
               kept = gain found in the model with the other's rows / gain promised in the chooser's own
-          both ways together: luck is not found again. The whole policy is evaluated anew, not only its first step with
+          both ways together, averaged over a few deals: luck is not found again. Deals are drawn by the counts
+          themselves: were they the same for all logs, so would be their luck.
+          The whole policy is evaluated anew, not only its first step with
           the chooser's V: part of V is luck too, and the policy goes where it is high. With c the occupancy less the
           usual one, of the policy that a half was asked about and of the one that it chose itself, what was found has
               variance = sum (c_asked - c_chosen)^2 sigma^2 / n        over the rows of both halves
@@ -144,11 +146,17 @@ def _reward_spread(rows: Rows) -> float:
 # ---- what of a gain is luck
 
 
-def part_kept(halves: Sequence[Fitted], start: Array, gain: float) -> Estimate:
+def part_kept(deals: Sequence[Sequence[Fitted]], start: Array, gain: float) -> Estimate:
     """The part of a claimed gain over the log that is there in rows which had no say in the choice."""
-    if not halves:
+    answers = [_found(*halves, start, gain) for halves in deals if halves]
+    if not answers:
         return kept_of([])
-    one, other = halves
+    found, promised, variance = np.mean(answers, axis=0)  # of the same rows, so that no variance gets less by it
+    return kept_of([(float(found), float(promised), float(variance))])
+
+
+def _found(one: Fitted, other: Fitted, start: Array, gain: float) -> tuple[float, float, float]:
+    """Of one deal: what was found, what had been promised, and the variance of the former; both ways together."""
     there, back = _asked(one, other, start), _asked(other, one, start)
     variance, on_log = 0.0, one.rows.counts.support.to_log
     both = on_log(one.rows.n) * on_log(other.rows.n) > 0
@@ -158,7 +166,7 @@ def part_kept(halves: Sequence[Fitted], start: Array, gain: float) -> Estimate:
     found, promised = there.found + back.found, max(there.promised + back.promised, 0.0)
     if 0.0 < promised < 2.0 * gain:  # of gains that could not be asked about, luck may be another part
         variance += (2.0 * gain / promised - 1.0) * min(found - promised, 0.0) ** 2
-    return kept_of([(found, promised, variance)])
+    return found, promised, variance
 
 
 def kept_of(asked: Sequence[tuple[float, float, float]]) -> Estimate:
