@@ -55,10 +55,10 @@ def test_one_learn_of_the_shipped_log_makes_each_thing_once(monkeypatch):
     with counted(monkeypatch) as made:
         fit = dualq.learn(dualq.read_log(sample_log.path(), **COLUMNS))
         fit.summary()
-    assert made["fits"] == 11  # all rows, and two halves in each of five deals
-    assert made["MDP"] <= 50
+    assert made["fits"] == 3  # all rows, and two halves
+    assert made["MDP"] <= 20
     assert made["Labels"] <= 12
-    assert made["Counts"] <= 30
+    assert made["Counts"] <= 20
     assert made["queries"] <= 11
 
 
@@ -139,7 +139,7 @@ def test_halves_are_fitted_once(monkeypatch):
     with counted(monkeypatch) as made:
         fit = dualq.learn(log)
         fit.summary()
-    assert made["fits"] == 11
+    assert made["fits"] == 11  # all rows, and two halves in each of five deals: there are few pairs
     one, other = fit.careful.halves
     assert one.rows.counts.total + other.rows.counts.total == log.counts().total
     # The fit of a half is that of its rows alone.

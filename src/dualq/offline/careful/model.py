@@ -30,7 +30,7 @@ from dualq.offline.careful.selection_bias import Estimate, expect, halves, log_v
 Array = np.ndarray
 
 DEALS = 5  # of the rows to two halves
-FEW_ENTRIES = 2_000  # (s, a, s') of a log; one with more has luck of all kinds in one deal
+FEW_PAIRS = 20  # with more of them, good and bad luck of one deal even out
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +98,8 @@ def careful_model(
 
 
 def fitted_deals(counts: Counts, discount: float, pessimism: float, pooling: float) -> tuple[tuple[Fitted, ...], ...]:
-    """What each half of the rows would have learned, dealt at random several times; of a large log, once."""
-    times = DEALS if counts.n.size <= FEW_ENTRIES else 1
+    """What each half of the rows would have learned, dealt at random several times where there are few pairs."""
+    times = DEALS if np.count_nonzero(counts.visits) <= FEW_PAIRS else 1
     return tuple(_fitted_halves(dealt, discount, pessimism, pooling) for dealt in _deals(counts, times))
 
 

@@ -6,7 +6,7 @@ Kept      `claimed` is the policy's value in the pooled model. It was chosen for
           have seen the pairs, the asked half puts its own frequencies into the model of the half that chose; elsewhere
           the policy does as usual. In either model it gains something over what was usual, and
               kept = gain found in the model with the other's rows / gain promised in the chooser's own
-          both ways together, averaged over a few deals: luck is not found again. Deals are drawn by the counts
+          both ways together, where pairs are few averaged over several deals: luck is not found again. Deals are drawn by the counts
           themselves: were they the same for all logs, so would be their luck.
           The whole policy is evaluated anew, not only its first step with
           the chooser's V: part of V is luck too, and the policy goes where it is high. With c the occupancy less the
