@@ -27,10 +27,10 @@ from numpy.typing import ArrayLike
 from dualq.base import Label, Labels, LogError, Recorded, Rows, write_whole
 from dualq.logs.checks.battery import checks_of
 from dualq.logs.checks.coverage import Coverage
-from dualq.logs.checks.drift import Periods, drift_of, periods_of_rows
+from dualq.logs.checks.drift import drift_of, periods_of_trace
 from dualq.logs.checks.findings import Finding
 from dualq.logs.checks.markov import if_not_too_long, markov_of_trace
-from dualq.logs.checks.trace import Trace
+from dualq.logs.checks.trace import Clock, Trace
 from dualq.logs.counts import Counts, Range, check_costs, check_rows
 from dualq.logs.reading.schema import Bins
 from dualq.logs.reading.sources import METADATA
@@ -214,9 +214,7 @@ class ArrayLog:
         """(S,) how often each state is the first of an episode."""
         if not self.has_episodes:
             raise LogError("no row of the log ends an episode, so it does not say where episodes begin")
-        order, first = self.by_episode()
-        first[1:] |= self.ended[order][:-1]
-        return np.bincount(self.state[order][first], minlength=len(self.states))
+        return self.trace().starts
 
     def by_episode(self) -> tuple[Array, Array]:
         """(rows,) an order of the rows, one episode after another and each by time; and where in it episodes begin."""
@@ -232,21 +230,16 @@ class ArrayLog:
         """What the log can tell and what it cannot: support, drift, what is missing."""
         counts, trace = self.counts(), self.trace()
         jumps = int((~trace.first[1:] & ~trace.follows[1:]).sum())
-        drift, by = drift_of(self._periods, counts.shape, level)
-        memory = if_not_too_long(counts, lambda: self.markov_test(level))
+        drift, by = drift_of(lambda periods: periods_of_trace(trace, periods), counts.shape, level)
+        memory = if_not_too_long(counts, lambda: markov_of_trace(trace, level))
         checks = checks_of(trace, level)
         return Coverage(counts, len(self), 0, 0, jumps, drift, by, level, memory, checks=checks)
-
-    def _periods(self, periods: int) -> Periods | None:
-        clock, by = self.time, "time"
-        if self.restarts and self.episode is not None:
-            clock, by = self.episode, "episode"
-        return periods_of_rows(self.rows, clock, by, len(self.states), periods)
 
     def trace(self) -> Trace:
         """The rows one after another, episode by episode."""
         order, first = self.by_episode()
         rows = Rows(*(column[order] for column in self.rows))
+        clock, by = (self.time, "time") if self.episode is None or not self.restarts else (self.episode, "episode")
         return Trace(
             s=rows.s,
             a=rows.a,
@@ -262,6 +255,7 @@ class ArrayLog:
             has_episodes=self.episode is not None,
             restarts=self.restarts,
             numbered=self.episode is not None and self.episode.dtype.kind in "biufM",
+            clock=Clock(clock[order].astype(float), "whole", by),
         )
 
     def check_ends(self) -> None:

@@ -1,6 +1,7 @@
 """TableLog: a log that stays where it lies; `read_log` makes one (reading/read_log.py).
 
-It is a `Log` (log.py) in which everything is computed by the engine that holds the table.
+It is a `Log` (log.py) in which the engine that holds the table counts. What depends on the order of rows is read off
+them, one after another in arrays (checks/trace.py), where the log is not too long for that; else the engine is asked.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ import numpy as np
 from dualq.base import Labels, LogError
 from dualq.logs.checks.battery import checks_of
 from dualq.logs.checks.coverage import UNCLOCKED, Coverage
-from dualq.logs.checks.drift import drift_of, periods_of_table
+from dualq.logs.checks.drift import Periods, drift_of, periods_of_table, periods_of_trace
 from dualq.logs.checks.ends import check_said
 from dualq.logs.checks.findings import Finding
-from dualq.logs.checks.markov import if_not_too_long, markov_of_table, unordered
-from dualq.logs.checks.trace import Trace, trace_of_table
+from dualq.logs.checks.markov import if_not_too_long, markov_of_table, markov_of_trace, unordered
+from dualq.logs.checks.trace import MOST_ROWS, Trace, trace_of_table
 from dualq.logs.counts import Counts
 from dualq.logs.reading.coding import Coder
 from dualq.logs.reading.columns import label_warnings
-from dualq.logs.reading.counting import Counted, check_repeats, flags_of
+from dualq.logs.reading.counting import Counted, check_repeats, first_states, flags_of
 from dualq.logs.reading.engines import reading
 from dualq.logs.reading.episodes import Episodes, episodes_of
 from dualq.logs.reading.progress import progress
@@ -222,11 +223,10 @@ class TableLog:
             raise LogError(
                 f"{self.opened.name}: the log does not say where episodes begin; give episode=... and time=..."
             )
-        q = self.questions
+        if (trace := self._whole_trace) is not None:
+            return trace.starts
         with progress(self.opened, "looking for first states in"), reading(self.opened.name):
-            found = q.first_states().to_pyarrow()
-        places = self.counted.states.find([found[s].combine_chunks() for s in q.s])
-        return np.bincount(places[places >= 0], found["n"].to_numpy()[places >= 0], len(self.states)).astype(np.int64)
+            return first_states(self.counted)
 
     # ---- what it cannot tell
 
@@ -242,10 +242,10 @@ class TableLog:
         counts, q = self.counts(), self.questions
         timed = q.schema.next_state and q.schema.time is not None
         jumps = int(q.jumps().to_pyarrow().as_py()) if timed else None
-        drift, by = drift_of(lambda periods: periods_of_table(self.counted, periods), counts.shape, level)
+        drift, by = drift_of(self._periods, counts.shape, level)
         memory, remarks = None, self.remarks
         if self.has_order:
-            memory = if_not_too_long(counts, lambda: markov_of_table(self.opened.name, self.counted, level))
+            memory = if_not_too_long(counts, lambda: self.markov_test(level))
             remarks = remarks if by is not None else (*remarks, UNCLOCKED)
         else:
             untested = "whether the system changed, or earlier states matter, was not tested"
@@ -253,6 +253,10 @@ class TableLog:
         checks = checks_of(self.trace(), level)
         used = len(self), self.dropped, self.skipped
         return Coverage(counts, *used, jumps, drift, by, level, memory, remarks, checks, self.warnings)
+
+    def _periods(self, periods: int) -> Periods | None:
+        trace = self._whole_trace
+        return periods_of_table(self.counted, periods) if trace is None else periods_of_trace(trace, periods)
 
     @cached_property
     def _coverages(self) -> dict[float, Coverage]:
@@ -273,6 +277,11 @@ class TableLog:
         with progress(self.opened, "reading row by row"), reading(self.opened.name):
             return trace_of_table(self.counted) if self.has_order else None
 
+    @property
+    def _whole_trace(self) -> Trace | None:
+        """The rows one after another, where all of them are read: then the engine need not be asked of their order."""
+        return self.trace() if len(self) + self.dropped <= MOST_ROWS else None
+
     def check_ends(self) -> None:
         """A LogError where episodes stop early and nothing says whether they ended there."""
         check_said(self.opened.name, self.counted, self.episodes, self.trace)
@@ -280,6 +289,8 @@ class TableLog:
     def markov_test(self, level: float = 0.01) -> Finding:
         """Does the state before help to predict the next? If so, the state misses something."""
         with progress(self.opened, "looking at the states before in"), reading(self.opened.name):
+            if (trace := self._whole_trace) is not None:
+                return markov_of_trace(trace, level)
             return markov_of_table(self.opened.name, self.counted, level)
 
     def digest(self) -> str:

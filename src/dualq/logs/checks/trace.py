@@ -15,8 +15,9 @@ import numpy as np
 
 from dualq.logs.reading.column_types import seconds
 from dualq.logs.reading.counting import Counted, flags_of
-from dualq.logs.reading.expressions import Expression, literal, null, same
-from dualq.logs.reading.schema import Bins
+from dualq.logs.reading.expressions import Expression, Kind, literal, null, same
+from dualq.logs.reading.queries import Questions
+from dualq.logs.reading.schema import ROW, Bins
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,6 +25,16 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 MOST_ROWS = 5_000_000
+ROWS = "the order of the rows"  # what early rows are told from late ones by, where there is no other clock
+
+
+@dataclass(frozen=True, eq=False)
+class Clock:
+    """What tells early rows from late ones, throughout the log."""
+
+    at: Array  # (rows,) a number, or the seconds of a date; nan where a row has none
+    kind: str  # "whole" numbers, "numbers" or "dates"
+    by: str  # its name for people, such as "time (day)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +61,7 @@ class Trace:
     gap: Array | None = None  # rows are missing after this one, by a regular clock; None: no next state is lost by it
     flagged: bool = False  # whether a column says where episodes ended, and some did
     whole: bool = True  # whether all rows of the log are here
+    clock: Clock | None = None  # None where no column of numbers or dates is one
     names: Mapping[str, str] = field(default_factory=dict)  # {"time": its column, "episode": ..., "reward": ...}
 
     def __len__(self) -> int:
@@ -89,6 +101,11 @@ class Trace:
         follows[1:] &= (self.s_next[:-1] == self.s[1:]) & (self.s[1:] >= 0) & ~self.bad[:-1]
         return follows
 
+    @property
+    def starts(self) -> Array:
+        """(S,) how often each state is the first of an episode."""
+        return np.bincount(self.s[self.first & (self.s >= 0)], minlength=self.shape[0])
+
 
 def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
     """Of a log that lies in an engine, and has an order."""
@@ -106,7 +123,9 @@ def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
     raw = {c: f"raw{list(q.schema.columns).index(c)}" for c in binned}
     names = [*q.s, *q.a, *q.n, *q.numbers, *(x for x in ("ended", "cut", "gap") if x in table.columns)]
     names += [*q.e, "bad", "t"]
-    found = table.order_by([*q.e, "t"]).select(*names, *raw.values(), clock=_clock(table.t)).to_pyarrow()
+    column, by = shared_clock(q)
+    clocks = {"t_number": _number(table.t), **({} if column is None else {"clock": _number(table[column])})}
+    found = table.order_by([*q.e, "t"]).select(*names, *raw.values(), **clocks).to_pyarrow()
     states, actions = counted.states, counted.actions
     s, s_next = (states.found_in(found, names) for names in (q.s, q.n))
     ended, cut, bad = (flags_of(found, name) for name in ("ended", "cut", "bad"))
@@ -121,7 +140,7 @@ def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
         cut=cut,
         bad=bad,
         episode=_changes([found[e] for e in q.e], found.num_rows),
-        t=found["clock"].to_numpy().astype(float),
+        t=found["t_number"].to_numpy().astype(float),
         shape=(len(states.labels), len(actions.labels)),
         costs={column: numbers[name] for name, column in zip(q.c, q.schema.costs, strict=True)},
         raw={column: found[name].to_numpy().astype(float) for column, name in raw.items()},
@@ -133,6 +152,7 @@ def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
         gap=flags_of(found, "gap") if "gap" in found.column_names else None,
         flagged=bool(ended.any()),
         whole=whole,
+        clock=None if column is None else Clock(found["clock"].to_numpy().astype(float), kind_of_clock(q, column), by),
         names={
             "time": str(q.schema.time),
             "episode": " and ".join(q.schema.episode),
@@ -148,10 +168,28 @@ def _runs(kind: pa.DataType) -> bool:
     return types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_temporal(kind)
 
 
-def _clock(t: Expression) -> Expression:
+def shared_clock(q: Questions) -> tuple[str | None, str]:
+    """The column that tells early rows from late ones, None where there is none, and its name for people."""
+    types, schema = q.columns().schema(), q.schema
+    if schema.time is None:
+        return None, ""
+    if q.restarts():  # time begins anew: the episodes themselves are in order
+        return (q.e[0], f"episode ({schema.episode[0]})") if len(q.e) == 1 and _counts(types[q.e[0]]) else (None, "")
+    return ("t", ROWS if schema.time == ROW else f"time ({schema.time})") if _counts(types["t"]) else (None, "")
 
-    kind = t.type()
-    return seconds(t) if kind.is_numeric() or kind.is_date() or kind.is_timestamp() else null("float64")
+
+def kind_of_clock(q: Questions, column: str) -> str:
+    """ "whole" numbers, "numbers" or "dates"."""
+    kind = q.columns()[column].type()
+    return "whole" if kind.is_integer() else "numbers" if kind.is_numeric() else "dates"
+
+
+def _counts(kind: Kind) -> bool:
+    return kind.is_numeric() or kind.is_date() or kind.is_timestamp()
+
+
+def _number(time: Expression) -> Expression:
+    return seconds(time) if _counts(time.type()) else null("float64")
 
 
 def _changes(columns: list[pa.ChunkedArray], rows: int) -> Array:
@@ -160,6 +198,6 @@ def _changes(columns: list[pa.ChunkedArray], rows: int) -> Array:
         return np.zeros(rows, np.int64)
     other = np.zeros(rows - 1, bool)
     for column in columns:
-        codes = column.combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
+        codes = column.combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
         other |= np.diff(codes) != 0
     return np.concatenate([[0], np.cumsum(other)])
