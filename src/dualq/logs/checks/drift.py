@@ -146,11 +146,11 @@ def periods_of_trace(trace: Trace, periods: int) -> Periods | None:
         return None
     used = trace.used & np.isfinite(clock.at)
     period = np.minimum(((clock.at[used] - low) / (high - low) * periods).astype(np.int64), periods - 1)
-    here, which = cells(period, trace.s[used].astype(np.int64), trace.a[used], trace.outcome[used])
+    (period, s, a, outcome), which = cells(period, trace.s[used].astype(np.int64), trace.a[used], trace.outcome[used])
     x = trace.r[used] - trace.r[trace.used].mean()
-    powers = np.array([np.bincount(which, x**i, here[0].size) for i in (1, 2, 3, 4)])
-    n = np.bincount(which, minlength=here[0].size)
-    return Periods(*here, n, powers, _edges(low, high, periods, clock.kind), clock.by)
+    powers = np.array([np.bincount(which, x**i, period.size) for i in (1, 2, 3, 4)])
+    n, edges = np.bincount(which, minlength=period.size), _edges(low, high, periods, clock.kind)
+    return Periods(period, s, a, outcome, n, powers, edges, clock.by)
 
 
 def periods_of_table(counted: Counted, periods: int) -> Periods | None:

@@ -27,8 +27,8 @@ def markov_of_trace(trace: Trace, level: float) -> Finding:
     """Of rows held in arrays."""
     linked = (trace.follows & trace.used)[1:]
     now = (column[1:][linked] for column in (trace.s, trace.a, trace.outcome))
-    here, which = cells(trace.s[:-1][linked], *now)
-    return _tested(*here, np.bincount(which, minlength=here[0].size), trace.shape[1], level)
+    (before, s, a, outcome), which = cells(trace.s[:-1][linked], *now)
+    return _tested(before, s, a, outcome, np.bincount(which, minlength=s.size), trace.shape[1], level)
 
 
 def markov_of_table(name: str, counted: Counted, level: float) -> Finding:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dualq.base import Label, LogError
+from dualq.base import Label, LogError, checked_range
 from dualq.logs.counts import Range
 from dualq.logs.reading.auto_bins import asked_bins, found_bins
 from dualq.logs.reading.available import available_pairs, listed_actions
@@ -189,7 +189,7 @@ def read_log(
     questions = replace(
         asked,
         bins=made,
-        reward_range=None if reward_range is None else _range(opened.name, "reward", reward_range),
+        reward_range=None if reward_range is None else _range(opened, "reward_range", schema.reward, reward_range),
         cost_ranges=_cost_ranges(opened, schema, cost_ranges),
     )
     check_columns(opened, questions)
@@ -279,20 +279,6 @@ def _time_as(opened: Source, schema: Schema) -> str | None:
         return text_time(opened.name, opened.table, None if schema.time == ROW else schema.time)
 
 
-def _range(name: str, what: str, given: Sequence[float]) -> Range:
-    try:
-        low, high = map(float, given)
-    except (TypeError, ValueError):
-        low, high = 1.0, 0.0
-    if not -np.inf < low <= high < np.inf:
-        raise LogError(
-            f"{name}: the range of {what} is {given!r}; it must be two finite numbers, the smaller one first",
-            column=what,
-            value=given,
-        )
-    return low, high
-
-
 def _cost_ranges(opened: Source, schema: Schema, given: Mapping[str, Range] | None) -> dict[str, Range]:
     if given is None:
         given = {cost: pair for cost, pair in opened.metadata.cost_ranges.items() if cost in schema.costs}
@@ -300,7 +286,11 @@ def _cost_ranges(opened: Source, schema: Schema, given: Mapping[str, Range] | No
         if cost not in schema.costs:
             known = ", ".join(schema.costs) or "none"
             raise LogError(f"{opened.name}: a range is given for {cost!r}, which is no cost; the costs are {known}")
-    return {cost: _range(opened.name, cost, pair) for cost, pair in given.items()}
+    return {cost: _range(opened, "cost_ranges", cost, pair) for cost, pair in given.items()}
+
+
+def _range(opened: Source, argument: str, column: str, given: Range) -> Range:
+    return checked_range(f"{opened.name}: the range of {column}", given, LogError, argument=argument, column=column)
 
 
 def _quantiles(opened: Source, column: str, levels: list[float]) -> list[float]:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from dualq.base import LogError
+from dualq.base import LogError, Weights, as_distribution, checked_weights
 from dualq.logs import Counts
 from dualq.model import MDP, TablePolicy
 from dualq.offline.careful.fitting import Fitted, alone, fitted
@@ -55,7 +55,12 @@ class Careful:
 
 
 def careful_model(
-    counts: Counts, discount: float, start: Any = None, pessimism: float | None = None, *, pooling: float = 1.0
+    counts: Counts,
+    discount: float,
+    start: Weights | None = None,
+    pessimism: float | None = None,
+    *,
+    pooling: float = 1.0,
 ) -> Careful:
     """A model that is careful where the log is thin, and the policy that is best in it.
 
@@ -136,14 +141,9 @@ def _not_negative(name: str, value: Any) -> float:
     return number
 
 
-def _checked_start(start: Any, rows: Rows) -> Array:
+def _checked_start(start: Weights | None, rows: Rows) -> Array:
     """Weights of the model's states, summing to one."""
     if start is None:
         return rows.total / rows.total.sum()
-    given = np.asarray(start, dtype=float)
-    S = rows.counts.shape[0]
-    if given.shape != (S,):
-        raise LogError(f"start has shape {given.shape}; it must have a weight for each of {S} states")
-    if not (np.isfinite(given).all() and (given >= 0.0).all() and given.sum() > 0.0):
-        raise LogError("start must be weights that are finite and not negative, some of them positive")
-    return rows.counts.support.to_model(given / given.sum())
+    given = checked_weights("start", start, rows.counts.states, LogError)
+    return rows.counts.support.to_model(as_distribution("start", given, LogError))

@@ -43,7 +43,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from dualq.base import DualqError, InfeasibleError, ModelError
+from dualq.base import DualqError, InfeasibleError, ModelError, as_distribution
 from dualq.model import MDP, ActionCap, AnyLimit, Limit, LimitsLike, Solution, Sparse, TablePolicy, as_limits
 from dualq.solvers.programs import Answer, Program, dual, proven_error, solve_program
 
@@ -157,11 +157,10 @@ def solve_limited(
 def checked_limits(mdp: MDP, limits: Mapping[str, AnyLimit], weights: ArrayLike | None) -> tuple[Array, Array]:
     """(eta, nu): the weights, and the start as a distribution; the limits fit the model."""
     eta = mdp.default_weights() if weights is None else mdp.checked_start(weights)
-    if not eta.sum() > 0.0:
-        raise ModelError("all weights are zero; the process must start somewhere")
+    nu = as_distribution("weights", eta)
     for limit in limits.values():
         limit.check_fits(mdp)
-    return eta, eta / eta.sum()
+    return eta, nu
 
 
 # ---- the programs
