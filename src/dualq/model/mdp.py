@@ -119,7 +119,7 @@ class MDP:
 
         exists = None if available is None else _checked_available(available, states, num_actions)
         if exists is not None:
-            rows = _kept(rows, exists.ravel())
+            rows = _only(rows, exists.ravel())
 
         pairs = _Pairs(states, actions)
         indptr, indices, probabilities = _checked_rows(rows, exists, pairs)
@@ -298,7 +298,7 @@ def _checked_available(available: ArrayLike, states: Labels, num_actions: int) -
     return exists
 
 
-def _kept(rows: Sparse, wanted: Array) -> sp.csr_array:
+def _only(rows: Sparse, wanted: Array) -> sp.csr_array:
     """The same rows, those that are not wanted emptied."""
     lengths = np.diff(rows.indptr)
     entries = np.repeat(wanted, lengths)

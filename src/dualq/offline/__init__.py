@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dualq.offline.fit import load as load
     from dualq.offline.learner import PolicyLearner as PolicyLearner
     from dualq.offline.learning import learn as learn
-    from dualq.offline.limited.search import Kept as Kept
+    from dualq.offline.limited.search import LimitOutcome as LimitOutcome
     from dualq.offline.limited.trade_off import Frontier as Frontier
     from dualq.offline.saved.opening import decider_of as decider_of
     from dualq.offline.shapes import Change as Change

@@ -76,7 +76,7 @@ class Fit(Learned):
 
         Nothing is promised by a proof whose assumptions are in doubt, as `withheld` says.
         """
-        return all(kept.kept and not (kept.basis == "proven" and self._doubts) for kept in self.limits)
+        return all(limit.kept and not (limit.basis == "proven" and self._doubts) for limit in self.limits)
 
     @property
     def contradicted(self) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.limited.asked import Asked
 from dualq.offline.limited.estimates import Estimates
 from dualq.offline.limited.parsing import LimitsGiven, asked_for
-from dualq.offline.limited.search import SHARE_OF_VALUE, Kept, keep, program_gap
+from dualq.offline.limited.search import SHARE_OF_VALUE, LimitOutcome, keep, program_gap
 from dualq.offline.solving import SOLVERS, on_log
 from dualq.offline.trust import ASSUMPTIONS
 from dualq.proof import (
@@ -188,7 +188,7 @@ class Solved:
     solver: str
     gap: float | None  # what the solver leaves open
     margin: str | None = None  # how far inside the limits; None where there are none
-    limits: tuple[Kept, ...] = ()  # what became of each limit
+    limits: tuple[LimitOutcome, ...] = ()  # what became of each limit
     asked: tuple[Asked, ...] = field(default=(), repr=False)  # the limits as they were asked for
     limits_wanted: tuple[Wanted, ...] = field(default=(), repr=False)  # pairs whose rows a promise would need most
     ledger: Ledger | None = field(default=None, repr=False)  # what of 1 - confidence the limits have taken

@@ -24,7 +24,7 @@ from dualq.logs import Counts
 from dualq.model import MDP, TablePolicy
 from dualq.offline.careful.fitting import Fitted, alone, fitted
 from dualq.offline.careful.pooling import Rows, row_variance
-from dualq.offline.careful.selection_bias import Estimate, expect, halves, log_variance, part_kept
+from dualq.offline.careful.selection_bias import Estimate, expect, gain_reliability, halves, log_variance
 
 Array = np.ndarray
 
@@ -76,7 +76,7 @@ def careful_model(
     policy, behaviour = fit.policy, rows.behaviour
     apart = rows.pooled_model(alone(rows), fit.unknown_value)  # on average the log needs no pooling
     gain = float(start @ (policy.value(fit.pooled) - behaviour.value(apart)))
-    reliability = part_kept(dealt, start, gain)
+    reliability = gain_reliability(dealt, start, gain)
     expected, logged, claimed = expect(rows, fit.pooled, apart, policy, behaviour, start, reliability)
     return Careful(
         mdp=fit.mdp,
