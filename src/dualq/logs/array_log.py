@@ -302,7 +302,12 @@ class ArrayLog:
             columns["ended"] = pa.array(self.ended)
         for cost, values in self.costs.items():
             if cost in columns:
-                raise LogError(f"the cost {cost!r} has the name of another column; call it otherwise")
+                raise LogError(
+                    f"the cost {cost!r} has the name of another column; call it otherwise",
+                    argument="costs",
+                    column=cost,
+                    value=cost,
+                )
             columns[cost] = pa.array(values)
         beside: dict[str, object] = {"source": self.source, "columns": self.columns}
         if self.range_known:
@@ -325,7 +330,7 @@ class ArrayLog:
 def _whole_numbers(name: str, values: ArrayLike, rows: int) -> Array:
     column = np.ascontiguousarray(values, np.int64)
     if column.shape != (rows,):
-        raise LogError(f"the column {name} has {column.size} rows; the others have {rows}")
+        raise LogError(f"the column {name} has {column.size} rows; the others have {rows}", column=name)
     return column
 
 
@@ -358,11 +363,11 @@ def _labelled(names: tuple[str, ...], labels: Labels, places: Array) -> dict[str
         kinds = sorted({type(value).__name__ for value in part})
         if len(kinds) > 1:  # Arrow would make 1.0 of 1 beside 0.5
             several = f"labels of the column {name!r} are of several types, {' and '.join(kinds)}"
-            raise LogError(f"{several}; a column must have one")
+            raise LogError(f"{several}; a column must have one", column=name)
         try:
             values = pa.array(part)
         except (pa.ArrowException, OverflowError) as error:
-            raise LogError(f"labels of the column {name!r} cannot be kept in a table ({error})") from None
+            raise LogError(f"labels of the column {name!r} cannot be kept in a table ({error})", column=name) from None
         chunks = [values.take(pa.array(places[i : i + TABLE_CHUNK])) for i in range(0, len(places), TABLE_CHUNK)]
         columns[name] = pa.chunked_array(chunks, values.type)
     return columns

@@ -363,12 +363,21 @@ def check_costs(
     """Refuse costs that are not finite or out of range; the costs as arrays, and the range of each."""
     for cost in cost_ranges:
         if cost not in costs:
-            raise LogError(f"a range is given for the cost {cost!r}; the costs are {', '.join(costs) or 'none'}")
+            raise LogError(
+                f"a range is given for the cost {cost!r}; the costs are {', '.join(costs) or 'none'}",
+                argument="cost_ranges",
+                value=cost,
+            )
     arrays, ranges = {}, {}
     for cost, given in costs.items():
         values = np.ascontiguousarray(given, float)
         if values.shape != (rows,):
-            raise LogError(f"the cost {cost!r} has {values.size} values; there are {rows} rows")
+            raise LogError(
+                f"the cost {cost!r} has {values.size} values; there are {rows} rows",
+                argument="costs",
+                column=cost,
+                value=values.size,
+            )
         wrong = ~np.isfinite(values)
         drawn = (float(values.min()), float(values.max())) if rows and not wrong.any() else (0.0, 0.0)
         what = f"the range of the cost {cost!r}"

@@ -34,7 +34,11 @@ def start_weights(log: Log | Counts, start: Start = None) -> Array:
     elif start == "episodes":
         if episodic is None:
             right = 'it has no episode column and no terminal flags, or no order; use "log" or "uniform"'
-            raise LogError(f"start is 'episodes', but the log does not say where episodes begin: {right}")
+            raise LogError(
+                f"start is 'episodes', but the log does not say where episodes begin: {right}",
+                argument="start",
+                value=start,
+            )
         weights = episodic.starts().astype(float)
     elif start == "log":
         weights = counts.visits.sum(axis=1).astype(float)
@@ -44,5 +48,5 @@ def start_weights(log: Log | Counts, start: Start = None) -> Array:
         weights = seen.astype(float)
     else:
         right = '"episodes", "log", "uniform", or {state label: weight}'
-        raise LogError(f"start is {start!r}; it must be {right}")
+        raise LogError(f"start is {start!r}; it must be {right}", argument="start", value=start)
     return as_distribution("start", weights, LogError)

@@ -187,7 +187,10 @@ def with_dates(opened: Source, columns: Sequence[str], day_first: bool, texts: S
             said, other = ("--day-first", "--month-first") if day_first else ("--month-first", "--day-first")
             raise LogError(
                 f"{opened.name}: the column {column!r} has dates such as {found.shown!r}, in which some month would be "
-                f"above 12 with {said}; leave it out, or use {other}"
+                f"above 12 with {said}; leave it out, or use {other}",
+                argument="day_first",
+                column=column,
+                value=found.shown,
             )
     source = opened if opened.as_text is None else opened.as_text(frozenset(written))
 

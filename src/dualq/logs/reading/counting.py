@@ -135,7 +135,7 @@ def _fetch(opened: Source, q: Questions, table: Table) -> pa.Table:
             if fetched > next_look:
                 states = pa.Table.from_batches(found).select(q.s).group_by(q.s).aggregate([]).num_rows
                 if states > MOST:
-                    raise LogError(too_many(opened.name, q.schema.state, states))
+                    raise LogError(too_many(opened.name, q.schema.state, states), argument="state", value=states)
                 next_look = 2 * fetched
         return pa.Table.from_batches(found) if found else reader.schema.empty_table()
 

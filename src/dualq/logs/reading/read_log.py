@@ -171,7 +171,11 @@ def read_log(
         opened = replace(opened, remarks=(*opened.remarks, f"{guess}: no two rows have the same, so it is no episode"))
         schema = without_guess(schema, "episode")
     if schema.time == "row" and not opened.ordered:
-        raise LogError(f"{opened.name}: the rows of this table have no order of their own; give a time column")
+        raise LogError(
+            f"{opened.name}: the rows of this table have no order of their own; give a time column",
+            argument="time",
+            value="row",
+        )
     bins = asked_bins(opened, schema, bins)
     opened = with_clear_dates(with_whole_labels(opened, _labels(schema, bins)), schema, day_first)
     check_types(opened.name, opened.table, schema, bins, skip_bad)
@@ -212,7 +216,9 @@ def _last_rows(opened: Source, given: Mapping[str, Columns]) -> tuple[Source, Ma
     if len(said) == 2:
         wrong = 'terminal and truncated are both "last"'
         raise LogError(
-            f"{opened.name}: {wrong}; episodes ended with their last rows, or their recordings stopped there"
+            f"{opened.name}: {wrong}; episodes ended with their last rows, or their recordings stopped there",
+            argument="terminal",
+            value="last",
         )
     return opened, {**given, said[0]: False}, "ended" if said[0] == "terminal" else "cut"
 
@@ -222,7 +228,7 @@ def _check_last(name: str, schema: Schema, last: str | None) -> None:
         return
     part = "terminal" if last == "ended" else "truncated"
     needed = "which rows belong together: give episode=..." if schema.time is not None else "an order: give time=..."
-    raise LogError(f'{name}: {part}="last" needs {needed}')
+    raise LogError(f'{name}: {part}="last" needs {needed}', argument=part, value="last")
 
 
 def _understood(opened: Source, asked: Questions, given: Mapping[str, Columns]) -> tuple[Source, Questions]:
@@ -285,7 +291,11 @@ def _cost_ranges(opened: Source, schema: Schema, given: Mapping[str, Range] | No
     for cost in given:
         if cost not in schema.costs:
             known = ", ".join(schema.costs) or "none"
-            raise LogError(f"{opened.name}: a range is given for {cost!r}, which is no cost; the costs are {known}")
+            raise LogError(
+                f"{opened.name}: a range is given for {cost!r}, which is no cost; the costs are {known}",
+                argument="cost_ranges",
+                value=cost,
+            )
     return {cost: _range(opened, "cost_ranges", cost, pair) for cost, pair in given.items()}
 
 
@@ -306,7 +316,9 @@ def _quantiles(opened: Source, column: str, levels: list[float]) -> list[float]:
         except OperationNotDefinedError:  # SQLite
             edges = _ranked(finite.select(value=values), levels)
     if len(edges) < len(levels):
-        raise LogError(f"{opened.name}: the column {column!r} has no numbers to put into bins")
+        raise LogError(
+            f"{opened.name}: the column {column!r} has no numbers to put into bins", argument="bins", column=column
+        )
     return [float(edge) for edge in edges]
 
 

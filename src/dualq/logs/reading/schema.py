@@ -207,11 +207,19 @@ def _guess(part: str, columns: Sequence[str], found: Mapping[str, tuple[str, ...
 def _check(name: str, found: Mapping[str, tuple[str, ...]]) -> None:
     for part in ("reward", "time", "terminal", "truncated"):
         if len(found[part]) > 1:
-            raise LogError(f"{name}: {part} is given as {', '.join(found[part])}; it must be one column")
+            raise LogError(
+                f"{name}: {part} is given as {', '.join(found[part])}; it must be one column",
+                argument=part,
+                value=found[part],
+            )
     for one, other in TWICE:
         both = [column for column in found[one] if column in found[other]]
         if both:
-            raise LogError(f"{name}: the column {both[0]!r} is given as {one} and as {other}; it can only be one")
+            raise LogError(
+                f"{name}: the column {both[0]!r} is given as {one} and as {other}; it can only be one",
+                argument=other,
+                column=both[0],
+            )
     for one, other in ((one, other) for one in BEFORE for other in AFTER):
         both = [column for column in found[one] if column in found[other]]
         if both:
@@ -220,12 +228,16 @@ def _check(name: str, found: Mapping[str, tuple[str, ...]]) -> None:
                 "a state is what is known before the decision" if one == "state" else "an action is what was decided"
             )
             right = f"leave it out of {READING[one].flag}, or give a copy under another name if it is known before"
-            raise LogError(f"{name}: the column {both[0]!r} is the {what} and in the {one}; {known}: {right}")
+            raise LogError(
+                f"{name}: the column {both[0]!r} is the {what} and in the {one}; {known}: {right}", column=both[0]
+            )
     state, following = found["state"], found["next_state"]
     if following and len(following) != len(state):
         raise LogError(
             f"{name}: next_state has {len(following)} columns ({', '.join(following)}) and state has {len(state)} "
-            f"({', '.join(state)}); give one for each, in the same order"
+            f"({', '.join(state)}); give one for each, in the same order",
+            argument="next_state",
+            value=following,
         )
     if not following and not found["time"] and found["terminal"] != (ROW,):
         raise LogError(
@@ -265,7 +277,7 @@ class Bins:
     def label(self, number: float) -> str:
         """The label of the interval that holds a number."""
         if not (isinstance(number, int | float) and math.isfinite(number)):
-            raise LogError(f"{number!r} has no bin; it must be a finite number")
+            raise LogError(f"{number!r} has no bin; it must be a finite number", value=number)
         return self.labels[bisect_right(self.edges, number)]
 
 
@@ -292,7 +304,10 @@ def checked_bins(
                 most = f"{100 * (wanted - 1) / wanted:.3g}% of the rows or more have the value {least:.10g}"
                 raise LogError(
                     f"{name}: {column!r} cannot be cut into {wanted} bins of equal size: {most}; "
-                    f'give edges, such as bins={{"{column}": [...]}} (--bins {column}=EDGE,EDGE)'
+                    f'give edges, such as bins={{"{column}": [...]}} (--bins {column}=EDGE,EDGE)',
+                    argument="bins",
+                    column=column,
+                    value=wanted,
                 )
             made[column] = Bins(tuple(edges), wanted)
         else:
