@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dualq.logs.reading.looked import HEADER as HEADER
     from dualq.logs.reading.looked import Look as Look
     from dualq.logs.reading.options import READING as READING
+    from dualq.logs.reading.options import ActionBins as ActionBins
     from dualq.logs.reading.options import BinsAsked as BinsAsked
     from dualq.logs.reading.options import Columns as Columns
     from dualq.logs.reading.options import Moment as Moment

@@ -32,8 +32,11 @@ from dualq.logs.checks.findings import Finding
 from dualq.logs.checks.markov import if_not_too_long, markov_of_trace
 from dualq.logs.checks.trace import Trace
 from dualq.logs.counts import Counts, Range, check_costs, check_rows
+from dualq.logs.number_rows import NumberRows
+from dualq.logs.reading.options import Columns
 from dualq.logs.reading.schema import Bins
 from dualq.logs.reading.sources import METADATA
+from dualq.logs.rows_of_trace import rows_of_trace
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -161,6 +164,11 @@ class ArrayLog:
         return {}
 
     @property
+    def numbers(self) -> tuple[str, ...]:
+        """None: every state is a label."""
+        return ()
+
+    @property
     def guessed(self) -> dict[str, tuple[str, ...]]:
         """Nothing: the columns are what they were given as."""
         return {}
@@ -263,6 +271,10 @@ class ArrayLog:
             restarts=self.restarts,
             numbered=self.episode is not None and self.episode.dtype.kind in "biufM",
         )
+
+    def number_rows(self, numbers: Columns = None) -> NumberRows:
+        """The rows with labels that are numbers as numbers; numbers: the columns, by default those with many values."""
+        return rows_of_trace(self.trace(), self.states, self.actions, numbers, self.has_episodes)
 
     def check_ends(self) -> None:
         """Nothing to ask: `ended` says of every row whether it ended its episode."""

@@ -19,6 +19,7 @@ from dualq.base import Labels, Stream
 from dualq.logs.checks.coverage import Coverage
 from dualq.logs.checks.trace import Trace
 from dualq.logs.counts import Counts
+from dualq.logs.number_rows import NumberRows
 from dualq.logs.reading.schema import Bins
 
 Array = np.ndarray
@@ -37,7 +38,7 @@ class Log(Protocol):
     >>> class CountedLog:
     ...     source = "counts"
     ...     has_order = has_episodes = False
-    ...     bins, guessed, available, quarantine = {}, {}, None, None
+    ...     bins, numbers, guessed, available, quarantine = {}, (), {}, None, None
     ...
     ...     def __init__(self, counts):
     ...         self._counts = counts
@@ -62,7 +63,7 @@ class Log(Protocol):
     ...     def stream(self):
     ...         raise dualq.LogError("these rows have no order")
     ...
-    ...     starts = stream
+    ...     starts = number_rows = stream
     ...
     ...     def counts_between(self, cuts):
     ...         raise dualq.LogError("these rows have no order")
@@ -96,6 +97,11 @@ class Log(Protocol):
     @property
     def bins(self) -> Mapping[str, Bins]:
         """{column: its Bins} of the numbers that were cut into intervals."""
+        ...
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns of the state that stay numbers: then there are no counts, and `number_rows` has the rows."""
         ...
 
     @property
@@ -145,6 +151,10 @@ class Log(Protocol):
 
     def trace(self) -> Trace | None:
         """The rows one after another, episode by episode; None where they have no order."""
+        ...
+
+    def number_rows(self) -> NumberRows:
+        """The rows with the state's numbers as they are, for learners that need no state to be seen twice."""
         ...
 
     def coverage(self, level: float = 0.01) -> Coverage:

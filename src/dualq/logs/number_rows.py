@@ -28,7 +28,7 @@ class NumberRows:
     state: States
     a: Array  # places of actions
     r: Array
-    next_state: States  # of any value where the episode ended
+    next_state: States  # the state itself where the episode ended
     ended: Array  # nothing follows
     episode: Array  # 0, 1, 2, ...: rows of one episode have one number, and stand together
     costs: Mapping[str, Array] = field(default_factory=dict)
@@ -58,11 +58,11 @@ class NumberRows:
     @cached_property
     def clusters(self) -> Array:
         """Rows that may err together: episodes, or blocks of about sqrt(n) rows where there are few of them."""
-        if self.first.sum() >= FEW_EPISODES:
-            return np.cumsum(self.first) - 1
-        length = max(1, round(np.sqrt(len(self))))
-        blocks = np.arange(len(self)) // length
-        return np.cumsum(np.append(True, (np.diff(blocks) != 0) | self.first[1:])) - 1
+        border = np.diff(self.episode) != 0  # an episode whose first row cannot be used is one too
+        if border.sum() + 1 < FEW_EPISODES:
+            length = max(1, round(np.sqrt(len(self))))
+            border |= np.diff(np.arange(len(self)) // length) != 0
+        return np.append(0, np.cumsum(border))[: len(self)]
 
     def at(self, which: Array) -> NumberRows:
         """The rows at these places, or where this mask holds, in their order."""

@@ -21,15 +21,18 @@ from dualq.logs.checks.findings import Finding
 from dualq.logs.checks.markov import if_not_too_long, markov_of_table, unordered
 from dualq.logs.checks.trace import Trace, trace_of_table
 from dualq.logs.counts import Counts
+from dualq.logs.number_rows import NumberRows
 from dualq.logs.reading.coding import Coder
 from dualq.logs.reading.columns import label_warnings
 from dualq.logs.reading.counting import Counted, check_repeats, flags_of
 from dualq.logs.reading.engines import reading
 from dualq.logs.reading.episodes import Episodes, episodes_of
+from dualq.logs.reading.options import Columns
 from dualq.logs.reading.progress import progress
 from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import Bins, Schema
 from dualq.logs.reading.sources import Source
+from dualq.logs.rows_of_trace import rows_of_trace
 from dualq.logs.stream import TableStream, time_order
 
 Array = np.ndarray
@@ -92,7 +95,12 @@ class TableLog:
     @property
     def bins(self) -> Mapping[str, Bins]:
         """{column: its Bins}: `log.bins["stock"].label(7.5)` is the label of a number."""
-        return self.questions.bins
+        return {column: bins for column, bins in self.questions.bins.items() if bins.edges}
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns of the state that stay numbers: then there are no counts, and `number_rows` has the rows."""
+        return self.questions.kept
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -103,7 +111,7 @@ class TableLog:
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What in the columns may be wrong, though it could be read."""
-        return (*self.opened.warnings, *label_warnings(self.opened, self.questions, self.counts()))
+        return (*self.opened.warnings, *label_warnings(self.opened, self.questions, self.counted.counts))
 
     @property
     def columns(self) -> dict[str, tuple[str, ...]]:
@@ -111,17 +119,28 @@ class TableLog:
         return {"state": self.schema.state, "next_state": self.schema.next_state, "action": self.schema.action}
 
     def __len__(self) -> int:
-        return self.counts().total
+        return self.counted.counts.total
 
     def __repr__(self) -> str:
-        states, actions = len(self.states), len(self.actions)
-        return f"TableLog({self.source}: {len(self):,} rows, {states:,} states, {actions:,} actions)"
+        actions = f"{len(self.actions):,} actions"
+        states = f"states with numbers ({', '.join(self.numbers)})" if self.numbers else f"{len(self.states):,} states"
+        return f"TableLog({self.source}: {len(self):,} rows, {states}, {actions})"
 
     # ---- counts
 
     def counts(self) -> Counts:
         """How often each transition occurs, and what it paid; counted once and kept."""
+        self._check_labels()
         return self.counted.counts
+
+    def _check_labels(self) -> None:
+        """A LogError where columns of the state stay numbers: what speaks of labels would leave them out."""
+        if self.numbers:
+            stays = (
+                f"{', '.join(map(repr, self.numbers))} {'stays a number' if len(self.numbers) == 1 else 'stay numbers'}"
+            )
+            right = f"read it with bins={dict.fromkeys(self.numbers, 8)}, or learn with approximation=..."
+            raise LogError(f"{self.opened.name}: {stays}, so states cannot be counted; {right}")
 
     def counts_between(self, cuts: Sequence[int]) -> list[Counts]:
         """The counts of the rows cuts[0] to cuts[1], ... in time order: one GROUP BY with the block among the keys."""
@@ -169,17 +188,17 @@ class TableLog:
     @property
     def reward_range(self) -> tuple[float, float]:
         """What rewards can be; where nobody said so, what they were."""
-        return self.counts().reward_range
+        return self.counted.counts.reward_range
 
     @property
     def range_known(self) -> bool:
         """Whether somebody said what rewards can be."""
-        return self.counts().range_known
+        return self.counted.counts.range_known
 
     @property
     def cost_ranges(self) -> Mapping[str, tuple[float, float]]:
         """{cost: what it can be, or what it was}."""
-        return self.counts().cost_ranges
+        return self.counted.counts.cost_ranges
 
     @property
     def dropped(self) -> int:
@@ -195,6 +214,7 @@ class TableLog:
 
     def stream(self) -> TableStream:
         """The rows in time order, a chunk at a time, in bounded memory."""
+        self._check_labels()
         return TableStream(self.opened, self.counted)
 
     @property
@@ -210,7 +230,7 @@ class TableLog:
     @property
     def has_episodes(self) -> bool:
         """Whether the log says where episodes begin: flags that never hold say nothing."""
-        return self.questions.can_begin and bool(self.schema.episode or self.counts().ended.any())
+        return self.questions.can_begin and bool(self.schema.episode or self.counted.counts.ended.any())
 
     def starts(self) -> Array:
         """(S,) how often each state is the first of an episode."""
@@ -218,6 +238,7 @@ class TableLog:
 
     @cached_property
     def _starts(self) -> Array:
+        self._check_labels()
         if not self.has_episodes:
             raise LogError(
                 f"{self.opened.name}: the log does not say where episodes begin; give episode=... and time=..."
@@ -232,6 +253,7 @@ class TableLog:
 
     def coverage(self, level: float = 0.01) -> Coverage:
         """What the log can tell and what it cannot: support, drift, what is missing; computed once for each level."""
+        self._check_labels()
         if level not in self._coverages:
             with progress(self.opened, "looking for drift in"), reading(self.opened.name):
                 check_repeats(self.opened, self.questions, len(self))
@@ -273,12 +295,25 @@ class TableLog:
         with progress(self.opened, "reading row by row"), reading(self.opened.name):
             return trace_of_table(self.counted) if self.has_order else None
 
+    def number_rows(self, numbers: Columns = None) -> NumberRows:
+        """The rows with the state's numbers as they are, and its other columns as places of their labels.
+
+        numbers   columns that are to be numbers; by default those that stayed numbers, those in bins, and those whose
+                  labels are many different numbers. () makes a category of every column.
+        """
+        trace = self.trace()
+        if trace is None:
+            with progress(self.opened, "reading row by row"), reading(self.opened.name):
+                trace = trace_of_table(self.counted)
+        return rows_of_trace(trace, self.states, self.actions, numbers, self.has_episodes)
+
     def check_ends(self) -> None:
         """A LogError where episodes stop early and nothing says whether they ended there."""
         check_said(self.opened.name, self.counted, self.episodes, self.trace)
 
     def markov_test(self, level: float = 0.01) -> Finding:
         """Does the state before help to predict the next? If so, the state misses something."""
+        self._check_labels()
         with progress(self.opened, "looking at the states before in"), reading(self.opened.name):
             return markov_of_table(self.opened.name, self.counted, level)
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from dualq.base import Label, LogError
-from dualq.logs import READING, BinsAsked, Columns, Moment, OneColumn, Start, read_log, start_weights
+from dualq.logs import READING, ActionBins, BinsAsked, Columns, Moment, OneColumn, Start, read_log, start_weights
 from dualq.model import TablePolicy
 from dualq.offline.fit import Fit
 from dualq.offline.learning import learn
@@ -31,8 +31,8 @@ class PolicyLearner:
     ----------
     discount, confidence, start, pessimism, certificate, solver, limits, margin, value_range, assume
         What `learn` is told.
-    state, action, reward, next_state, episode, time, terminal, truncated, costs, bins, reward_range, cost_ranges, \
-available, skip_bad, quarantine, table, delimiter, columns, since, until, clock, day_first
+    state, action, reward, next_state, episode, time, terminal, truncated, costs, bins, action_bins, numbers, \
+reward_range, cost_ranges, available, skip_bad, quarantine, table, delimiter, columns, since, until, clock, day_first
         What `read_log` is told of the columns.
 
     Attributes
@@ -81,6 +81,8 @@ available, skip_bad, quarantine, table, delimiter, columns, since, until, clock,
         truncated: OneColumn = None,
         costs: Columns = None,
         bins: BinsAsked | None = None,
+        action_bins: ActionBins | None = None,
+        numbers: Columns = None,
         reward_range: tuple[float, float] | None = None,
         cost_ranges: Mapping[str, tuple[float, float]] | None = None,
         available: Mapping[Label, Iterable[Label]] | None = None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from dualq.app.cli.columns import bins_of, listed, or_none, ranges_of, reading
+from dualq.app.cli.columns import action_bins_of, bins_of, listed, numbers_of, or_none, ranges_of, reading
 from dualq.app.cli.shared import Json, console, option, print_files, print_json, stages, working
 from dualq.base import LogError
 
@@ -50,6 +50,8 @@ def learn(
     truncated: Annotated[str | None, reading("truncated")] = None,
     cost: Annotated[list[str] | None, reading("costs")] = None,
     bins: Annotated[list[str] | None, reading("bins")] = None,
+    action_bins: Annotated[str | None, reading("action_bins")] = None,
+    numbers: Annotated[str | None, reading("numbers")] = None,
     columns: Annotated[str | None, reading("columns")] = None,
     delimiter: Annotated[str | None, reading("delimiter")] = None,
     table: Annotated[str | None, reading("table")] = None,
@@ -119,6 +121,8 @@ def learn(
             truncated,
             cost,
             bins,
+            action_bins,
+            numbers,
             table,
             delimiter,
             columns,
@@ -146,6 +150,8 @@ def learn(
                     "truncated": or_none(truncated),
                     "costs": cost or (),
                     "bins": bins_of(bins or []),
+                    "action_bins": action_bins_of(action_bins),
+                    "numbers": numbers_of(numbers),
                     "columns": listed(columns),
                     "table": table,
                     "delimiter": delimiter,

@@ -42,6 +42,7 @@ class Trace:
     shape: tuple[int, int]  # how many states and actions
     costs: Mapping[str, Array] = field(default_factory=dict)
     raw: Mapping[str, Array] = field(default_factory=dict)  # {binned column of the state: its numbers}
+    raw_next: Mapping[str, Array] = field(default_factory=dict)  # the same of the next state, where it has columns
     bins: Mapping[str, Bins] = field(default_factory=dict)  # of the state's columns
     dates: bool = False  # whether t is the seconds of a date
     has_episodes: bool = False  # whether a column says which rows belong together
@@ -89,9 +90,13 @@ class Trace:
         follows[1:] &= (self.s_next[:-1] == self.s[1:]) & (self.s[1:] >= 0) & ~self.bad[:-1]
         return follows
 
+    def numbers_after(self, column: str) -> Array:
+        """A number of the next state, from its own column or from the next row; any where nobody knows it."""
+        return self.raw_next[column] if column in self.raw_next else np.roll(self.raw[column], -1)
+
 
 def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
-    """Of a log that lies in an engine, and has an order."""
+    """Of a log that lies in an engine; where that has no order, its rows episode by episode, or as they stand."""
     q, rows = counted.questions, counted.counts.total + counted.dropped
     table = q.followed(raw=True)
     bad = q.bad(table) if q.skip_bad else literal(False)
@@ -101,17 +106,20 @@ def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
         parts = -(-rows // most)
         table = table.filter(same(table[q.e[0]].hash() % parts, 0))
     elif not whole:
-        table = table.order_by(table.t.desc()).limit(most)
+        table = (table.order_by(table.t.desc()) if "t" in table.columns else table).limit(most)
     binned = [c for c in q.schema.state if c in q.bins]
     raw = {c: f"raw{list(q.schema.columns).index(c)}" for c in binned}
+    after = dict(zip(q.schema.state, q.schema.next_state, strict=False))
+    raw_next = {c: f"raw{list(q.schema.columns).index(after[c])}" for c in binned if c in after}
+    order = [*q.e, *(["t"] if "t" in table.columns else [])]
     names = [*q.s, *q.a, *q.n, *q.numbers, *(x for x in ("ended", "cut", "gap") if x in table.columns)]
-    names += [*q.e, "bad", "t"]
-    found = table.order_by([*q.e, "t"]).select(*names, *raw.values(), clock=_clock(table.t)).to_pyarrow()
+    names += [*order, "bad", *raw.values(), *raw_next.values()]
+    clock = _clock(table.t) if "t" in table.columns else null("float64")
+    found = (table.order_by(order) if order else table).select(*names, clock=clock).to_pyarrow()
     states, actions = counted.states, counted.actions
     s, s_next = (states.found_in(found, names) for names in (q.s, q.n))
     ended, cut, bad = (flags_of(found, name) for name in ("ended", "cut", "bad"))
     numbers = {name: found[name].to_numpy() for name in q.numbers}
-    kind = q.columns().t.type()
     return Trace(
         s=s,
         a=actions.found_in(found, q.a),
@@ -124,9 +132,10 @@ def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
         t=found["clock"].to_numpy().astype(float),
         shape=(len(states.labels), len(actions.labels)),
         costs={column: numbers[name] for name, column in zip(q.c, q.schema.costs, strict=True)},
-        raw={column: found[name].to_numpy().astype(float) for column, name in raw.items()},
+        raw={column: _floats(found[name]) for column, name in raw.items()},
+        raw_next={column: _floats(found[name]) for column, name in raw_next.items()},
         bins={column: q.bins[column] for column in binned},
-        dates=kind.is_temporal(),
+        dates="t" in table.columns and table.t.type().is_temporal(),
         has_episodes=bool(q.e),
         restarts=q.restarts(),
         numbered=len(q.e) == 1 and _runs(found.schema.field(q.e[0]).type),
@@ -139,6 +148,11 @@ def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
             "reward": q.schema.reward,
         },
     )
+
+
+def _floats(column: pa.ChunkedArray) -> Array:
+    """Numbers as float64, nan where one is missing."""
+    return column.to_numpy().astype(float, copy=False)
 
 
 def _runs(kind: pa.DataType) -> bool:

@@ -109,6 +109,11 @@ class Decisions:
         return [f"c{i}" for i in range(len(self.schema.costs))]
 
     @property
+    def kept(self) -> tuple[str, ...]:
+        """The state's columns that stay numbers: they have one bin."""
+        return tuple(c for c in self.schema.state if c in self.bins and not self.bins[c].edges)
+
+    @property
     def numbers(self) -> dict[str, tuple[str, tuple[float, float] | None]]:
         """{r or c0 ..: (the column, the known range)}."""
         named = {"r": (self.schema.reward, self.reward_range)}
@@ -194,7 +199,8 @@ class Decisions:
             place = literal(0)
             for edge in self.bins[column].edges:
                 place = place + (value >= edge).cast("int64")
-            return (value.abs() <= LARGEST).ifelse(place, null("int64")) if kind.is_floating() else place
+            known = value.abs() <= LARGEST if kind.is_floating() else value.notnull()
+            return known.ifelse(place, null("int64"))
         if kind.is_floating():
             return (value.abs() <= LARGEST).ifelse(value.cast("float64") + 0.0, null("float64"))  # one zero
         if kind.is_decimal():

@@ -21,7 +21,7 @@ from dualq.logs.reading.engines import reading
 from dualq.logs.reading.expressions import Expression, Table
 from dualq.logs.reading.looked import LAST, Look, commands
 from dualq.logs.reading.open_source import about_source, open_source
-from dualq.logs.reading.options import BinsAsked, Columns, OneColumn
+from dualq.logs.reading.options import ActionBins, BinsAsked, Columns, OneColumn
 from dualq.logs.reading.profile import Clock, Column, Episodes, clock_of, columns_of, copies_of, episodes_of, labels_of
 from dualq.logs.reading.read_log import read_log
 from dualq.logs.reading.roles import Roles, roles_of
@@ -50,6 +50,8 @@ def look(
     truncated: OneColumn = None,
     costs: Columns = None,
     bins: BinsAsked | None = None,
+    action_bins: ActionBins | None = None,
+    numbers: Columns = None,
     table: str | None = None,
     delimiter: str | None = None,
     columns: Sequence[str] | None = None,
@@ -62,8 +64,8 @@ def look(
 
     Parameters
     ----------
-    source, state, action, reward, next_state, episode, time, terminal, truncated, costs, bins, table, delimiter, \
-columns, day_first
+    source, state, action, reward, next_state, episode, time, terminal, truncated, costs, bins, action_bins, \
+numbers, table, delimiter, columns, day_first
         As in `read_log`.
 
     Returns

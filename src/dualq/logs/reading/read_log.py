@@ -26,8 +26,9 @@ from dualq.logs.reading.decisions import LARGEST
 from dualq.logs.reading.engines import reading
 from dualq.logs.reading.episodes import episodes_of, with_clock, with_flag, with_gaps
 from dualq.logs.reading.expressions import Table, row_number, window
+from dualq.logs.reading.number_columns import asked_numbers, with_action_bins
 from dualq.logs.reading.open_source import about_source, open_source
-from dualq.logs.reading.options import BinsAsked, Columns, Moment, OneColumn
+from dualq.logs.reading.options import ActionBins, BinsAsked, Columns, Moment, OneColumn
 from dualq.logs.reading.period import part_of
 from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import ROW, Schema, checked_bins, schema_of, without_guess
@@ -52,6 +53,8 @@ def read_log(
     truncated: OneColumn = None,
     costs: Columns = None,
     bins: BinsAsked | None = None,
+    action_bins: ActionBins | None = None,
+    numbers: Columns = None,
     reward_range: Range | None = None,
     cost_ranges: Mapping[str, Range] | None = None,
     available: Mapping[Label, Iterable[Label]] | None = None,
@@ -95,6 +98,11 @@ def read_log(
     bins : {column: int, list of edges or "auto"} or "auto", optional
         How numbers in the state or the action become labels: so many bins with equally many rows, or between these
         edges. "auto" finds them in the earliest rows, and counts the others.
+    action_bins : int or list of edges, optional
+        The same for an action of one column: so many steps, or between these edges.
+    numbers : list of str or "auto", optional
+        Columns of the state that stay numbers, for learners that need no state to be seen twice (`log.number_rows`).
+        "auto" takes the numbers with more than 20 values, if those of one hardly come again or states do not.
     reward_range : (float, float), optional
         What rewards can be, if that is known; else it is what they were.
     cost_ranges : {cost: (float, float)}, optional
@@ -172,7 +180,9 @@ def read_log(
         schema = without_guess(schema, "episode")
     if schema.time == "row" and not opened.ordered:
         raise LogError(f"{opened.name}: the rows of this table have no order of their own; give a time column")
-    bins = asked_bins(opened, schema, bins)
+    bins = with_action_bins(opened.name, schema, asked_bins(opened, schema, bins), action_bins)
+    kept = asked_numbers(opened, schema, numbers, bins)
+    bins |= dict.fromkeys(kept, ())
     opened = with_clear_dates(with_whole_labels(opened, _labels(schema, bins)), schema, day_first)
     check_types(opened.name, opened.table, schema, bins, skip_bad)
     time_as = _time_as(opened, schema)
@@ -183,7 +193,7 @@ def read_log(
     opened, bins = found_bins(opened, asked.on(opened.table), bins)
     opened, asked = _understood(opened, asked.on(opened.table), given)
     schema = asked.schema
-    made = checked_bins(opened.name, bins, schema, lambda c, q: _quantiles(opened, c, q))
+    made = checked_bins(opened.name, bins, schema, lambda c, q: _quantiles(opened, c, q), kept)
     if reward_range is None:
         reward_range = opened.metadata.reward_range
     questions = replace(
@@ -193,6 +203,10 @@ def read_log(
         cost_ranges=_cost_ranges(opened, schema, cost_ranges),
     )
     check_columns(opened, questions)
+    if kept and available is not None:
+        raise LogError(
+            f"{opened.name}: available speaks of labels of states, and {kept[0]!r} stays a number; cut it into bins"
+        )
     declared = listed_actions(schema, available or {})
     aside = quarantine_of(opened.name) if quarantine is None else Path(quarantine)
     check_text(opened, questions)

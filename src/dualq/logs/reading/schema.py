@@ -240,7 +240,10 @@ def _check(name: str, found: Mapping[str, tuple[str, ...]]) -> None:
 
 @dataclass(frozen=True)
 class Bins:
-    """Intervals of a number: below the first edge, between two edges (the lower one belongs to it), above the last."""
+    """Intervals of a number: below the first edge, between two edges (the lower one belongs to it), above the last.
+
+    Without an edge there is one interval: the number is known only to be one, and its rows keep it as it is.
+    """
 
     edges: tuple[float, ...]
     asked: int | None = None  # how many were asked for, where quantiles made the edges
@@ -248,6 +251,8 @@ class Bins:
     @property
     def labels(self) -> tuple[str, ...]:
         """One label for each interval, in their order; with as many digits as tell the edges apart."""
+        if not self.edges:
+            return ("any number",)
         words = next(words for digits in (10, 12, 14, 17) if len(set(words := self._words(digits))) == len(words))
         between = [f"[{low}, {high})" for low, high in itertools.pairwise(words)]
         return (f"< {words[0]}", *between, f">= {words[-1]}")
@@ -274,10 +279,16 @@ def checked_bins(
     bins: Mapping[str, BinsOfColumn] | None,
     schema: Schema,
     quantiles: Callable[[str, list[float]], list[float]],
+    numbers: Sequence[str] = (),
 ) -> dict[str, Bins]:
-    """{column: Bins}, with quantiles asked from the engine; the next state's columns have the bins of the state's."""
-    made: dict[str, Bins] = {}
+    """{column: Bins}, with quantiles asked from the engine; the next state's columns have the bins of the state's.
+
+    numbers   columns of the state that stay numbers: one interval each
+    """
+    made = {column: Bins(()) for column in numbers}
     for column, wanted in (bins or {}).items():
+        if column in made:
+            continue
         if column not in (*schema.state, *schema.action):
             known = near(column, (*schema.state, *schema.action))
             wrong = f"bins are given for {column!r}, which is not in the state or the action"
