@@ -120,13 +120,17 @@ def test_next_state_columns_are_read_from_their_own_row_without_an_order():
     twin = used(followed(frame.drop(columns="done"), STATE), STATE)
     shuffled = twin.sample(frac=1.0, random_state=1).reset_index(drop=True)
     words = {"state": STATE, "next_state": [f"next_{n}" for n in STATE], "action": "do", "reward": "paid"}
-    log = dualq.read_log(shuffled.drop(columns=["first", "hour", "machine", "late"]), **words, time=False, numbers="auto")
+    log = dualq.read_log(
+        shuffled.drop(columns=["first", "hour", "machine", "late"]), **words, time=False, numbers="auto"
+    )
     assert not log.has_order
     assert log.trace() is None
     rows = log.number_rows()
     same(rows, shuffled.assign(first=np.arange(len(shuffled)) == 0))
     assert not rows.has_episodes
-    timed = dualq.read_log(shuffled, **words, episode="machine", time="hour", truncated="last", numbers=["wear", "load"])
+    timed = dualq.read_log(
+        shuffled, **words, episode="machine", time="hour", truncated="last", numbers=["wear", "load"]
+    )
     same(timed.number_rows(), twin)
 
 
@@ -249,12 +253,11 @@ def test_labels_are_categories_unless_they_are_many_numbers():
 
 
 def test_array_logs_have_number_rows_too():
-    states = dualq.logs.ArrayLog  # labels of two columns, one of them numbers
     labels = dualq.base.Labels([(0.5 * k, word) for k in range(30) for word in ("a", "b")], ("x", "word"))
     rng = np.random.default_rng(1)
     s, s_next, a = rng.integers(0, 60, 500), rng.integers(0, 60, 500), rng.integers(0, 2, 500)
     ended = rng.random(500) < 0.1
-    log = states(s, a, np.arange(500.0), s_next, labels, 2, ended)
+    log = dualq.ArrayLog(s, a, np.arange(500.0), s_next, labels, 2, ended)
     rows = log.number_rows()
     assert rows.columns.numbers == ("x",)
     np.testing.assert_array_equal(rows.state.numbers[:, 0], 0.5 * (s // 2))
@@ -348,8 +351,10 @@ def test_text_and_lists_are_out_of_scope_and_say_so():
     frame = machines()
     words = {**WORDS, "terminal": "done", "truncated": "last"}
     frame["shift"] = [f"the customer wrote for the {k}th time that nothing works" for k in range(len(frame))]
-    with pytest.raises(dualq.LogError, match="'shift' is free text, 600 different texts in 600 rows; dualq learns from"):
+    with pytest.raises(
+        dualq.LogError, match="'shift' is free text, 600 different texts in 600 rows; dualq learns from"
+    ):
         dualq.read_log(frame, **words, numbers="auto")
     frame["shift"] = [[1.0, 2.0]] * len(frame)
-    with pytest.raises(dualq.LogError, match="'shift' holds values of the type array.*; give its parts as columns"):
+    with pytest.raises(dualq.LogError, match=r"'shift' holds values of the type array.*; give its parts as columns"):
         dualq.read_log(frame, **words, numbers="auto")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dualq.logs.blocks import counts_in_blocks as counts_in_blocks
     from dualq.logs.checks.coverage import Coverage as Coverage
     from dualq.logs.checks.findings import Finding as Finding
+    from dualq.logs.checks.numbers import number_checks as number_checks
     from dualq.logs.checks.returns import returns_of as returns_of
     from dualq.logs.checks.trace import Trace as Trace
     from dualq.logs.counts import Counts as Counts
