@@ -7,9 +7,9 @@ A check compares rows of the same state and action. Where the state has numbers 
     y           rewards, costs and next numbers become y - f_a(x) - g_ca(x): f_a a polynomial of second degree for every
                 action, g_ca a plane for every small cell and action, both by least squares, and the mean of y in large
                 cell and action beside it, so that y keeps its scale. Rows of a cell may then lie anywhere in it
-    trust       what is left must be noise and no part of the function: nearest neighbours, of different episodes or
-                far apart in the log, must be uncorrelated in it, |rho| <= 0.01 + 3 / sqrt(pairs). Where they are not,
-                rewards without noise above all, nothing is said of y: `untested`
+    trust       what is left must be noise and no part of the function: near neighbours that are far apart in time must
+                be uncorrelated in it, rho <= 0.01 + 3 / sqrt(pairs). Where they are not, as in rewards without noise,
+                nothing is said of y: `untested`
 
 What is left of the bend of a function within a cell is within that bound, and no proof covers it: a level that is
 stated for labels holds here as far as noise hides the bend.
@@ -31,8 +31,10 @@ CELL = 100  # rows, at least
 PER_COEFFICIENT = 10  # rows of a cell, for each action and coefficient of a plane
 MOST_CELLS = 2048
 SECOND_DEGREE = 8  # numbers, up to which products of two are taken too
-PAIRS = 10_000  # neighbours that are compared
-APART = 100  # rows, between neighbours in one recording
+PAIRS = 20_000  # neighbours that are compared, about
+NEAR = 12  # nearest rows, among which one is looked for that is
+APART = 0.2  # of the log away in time: what changed with time is then no shape
+SLACK = 0.01
 SEED = 0
 
 
@@ -147,11 +149,9 @@ def _left(x: Array, a: Array, pair: Array, y: Array, good: Array) -> Array:
     for action in np.unique(a[fit]):
         mine = np.flatnonzero((a == action) & (pair >= 0))
         _take_out(rest, mine, fit, _curved(x[mine]))
-    order = np.argsort(pair, kind="stable")
-    borders = np.flatnonzero(np.diff(pair[order])) + 1
-    for mine in np.split(order, borders):
-        if pair[mine[0]] >= 0:
-            _take_out(rest, mine, fit, np.column_stack([np.ones(mine.size), x[mine]]))
+    rows = np.flatnonzero(pair >= 0)
+    for mine in _split(rows, pair[rows]):
+        _take_out(rest, mine, fit, np.column_stack([np.ones(mine.size), x[mine]]))
     spread = np.std(y[fit]) if fit.any() else 0.0
     return np.where(np.abs(rest) <= 1e-9 * spread, 0.0, rest)  # rounding would look like something
 
@@ -175,24 +175,41 @@ def _curved(x: Array) -> Array:
 
 def _has_shape(x: Array, e: Array, trace: Trace, pair: Array, good: Array) -> bool:
     """Whether neighbours still have something in common in what is left."""
+    rows = np.flatnonzero(good & (pair >= 0) & np.isfinite(e))
+    i, j = _neighbours(x, _clock(trace), pair, rows)
+    if i.size < CELL or not (e[i].std() > 0.0 and e[j].std() > 0.0):
+        return False
+    many = np.bincount(pair[rows], minlength=pair.max() + 1)
+    lacks = float(((x.shape[1] + 1) / many[pair[i]]).mean())  # a plane that was fitted to both parts them
+    return bool(np.corrcoef(e[i], e[j])[0, 1] + lacks > SLACK + 3.0 / np.sqrt(i.size))
+
+
+def _neighbours(x: Array, clock: Array, pair: Array, rows: Array) -> tuple[Array, Array]:
+    """Rows of one small cell and action next to each other in their numbers and far apart in time, each pair once."""
     from scipy.spatial import KDTree
 
-    rows = np.flatnonzero(good & (pair >= 0) & np.isfinite(e))
-    rng = np.random.default_rng(SEED)
-    episode = np.cumsum(trace.first)
-    own, other = [], []
-    for action in np.unique(trace.a[rows]):
-        mine = rows[trace.a[rows] == action]
-        asked = rng.choice(mine, min(PAIRS, mine.size), replace=False)
-        near = KDTree(x[mine]).query(x[asked], k=min(6, mine.size))[1].reshape(asked.size, -1)
-        far = mine[near]
-        apart = (episode[far] != episode[asked][:, None]) | (np.abs(far - asked[:, None]) > APART)
-        apart &= pair[far] == pair[asked][:, None]
-        first = apart.argmax(axis=1)
-        found = apart[np.arange(asked.size), first]
-        own.append(asked[found])
-        other.append(far[np.arange(asked.size), first][found])
-    u, v = e[np.concatenate(own)], e[np.concatenate(other)]
-    if u.size < CELL or not (u.std() > 0.0 and v.std() > 0.0):
-        return False
-    return bool(abs(np.corrcoef(u, v)[0, 1]) > 0.01 + 3.0 / np.sqrt(u.size))
+    rng, found = np.random.default_rng(SEED), []
+    for mine in _split(rows, pair[rows]):
+        asked = mine if rows.size <= PAIRS else mine[rng.random(mine.size) < PAIRS / rows.size]
+        if mine.size < NEAR or not asked.size:
+            continue
+        near = mine[KDTree(x[mine]).query(x[asked], k=NEAR)[1]]
+        apart = np.abs(clock[near] - clock[asked][:, None]) > APART
+        first = near[np.arange(asked.size), apart.argmax(axis=1)]
+        found.append(np.sort(np.stack([asked, first], 1)[apart.any(axis=1)], axis=1))
+    pairs = np.unique(np.concatenate(found), axis=0) if found else np.zeros((0, 2), int)
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _clock(trace: Trace) -> Array:
+    """(rows,) when a row was written, as a share of the rows: by the clock, or by the order of episodes."""
+    by_time = not trace.restarts and np.isfinite(trace.t).all()
+    place = np.empty(len(trace))
+    place[np.argsort(trace.t if by_time else trace.episode, kind="stable")] = np.arange(len(trace))
+    return place / len(trace)
+
+
+def _split(rows: Array, label: Array) -> list[Array]:
+    """The rows of each label."""
+    order = np.argsort(label, kind="stable")
+    return np.split(rows[order], np.flatnonzero(np.diff(label[order])) + 1)

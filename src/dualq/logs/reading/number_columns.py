@@ -54,9 +54,11 @@ def numbers_among(table: Table, state: Iterable[str]) -> tuple[str, ...]:
     wide = tuple(column for column, x in found.items() if x.different > FEW)
     if not wide:
         return ()
-    if any(hardly_again(x) for x in found.values()):
-        longer = found if max(x.rows for x in found.values()) < FIRST else numbers_in(table, wide, MORE)
-        if any(hardly_again(x) for x in longer.values()):
+    loose = [column for column in wide if hardly_again(found[column])]
+    if loose:
+        most = max(loose, key=lambda column: found[column].different)
+        longer = numbers_in(table, [most], MORE) if found[most].rows == FIRST else found
+        if hardly_again(longer[most]):
             return wide
     return wide if are_crowded(lambda most: table.limit(most).select(*state)) else ()
 
