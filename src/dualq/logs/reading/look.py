@@ -126,9 +126,11 @@ numbers, table, delimiter, columns, day_first
     more |= {"action_bins": action_bins, "numbers": numbers}
     more = {word: value for word, value in more.items() if value is not None}
     proposed = bins if bins is not None else _bins(opened, rows, held, roles, more)
-    asked = more | ({"day_first": True} if unclear else {})
-    refused, notes = _refused(source, named, proposed, asked)
-    skips = bool(refused) and _readable_without_bad_rows(source, named, proposed, asked)
+    kept = _numbers(opened, roles, numbers, bins)
+    others = _without(proposed, roles.parts.get("state", ())) if kept and bins is None else proposed
+    asked = more | ({"day_first": True} if unclear else {}) | ({"numbers": list(kept)} if kept else {})
+    refused, notes = _refused(source, named, others, asked)
+    skips = bool(refused) and _readable_without_bad_rows(source, named, others, asked)
     seen = Look(
         opened.name,
         rows,
@@ -145,9 +147,13 @@ numbers, table, delimiter, columns, day_first
         last[0] if last else "",
         unclear,
         bool(refused) and not skips,
-        numbers=_numbers(opened, roles, numbers, bins),
+        numbers=kept,
     )
-    return replace(seen, commands=commands(seen, source, named, proposed, more, skips))
+    lines = commands(seen, source, named, others, more, skips)
+    if others != proposed:
+        in_bins = commands(replace(seen, numbers=()), source, named, proposed, more, skips)
+        lines |= {f"{when or 'Or'}, with numbers cut into bins": line for when, line in in_bins.items()}
+    return replace(seen, commands=lines)
 
 
 def _as_written(opened: Source, held: Sequence[Column], unclear: Mapping[str, str]) -> tuple[Column, ...]:
@@ -216,6 +222,11 @@ def _numbers(opened: Source, roles: Roles, numbers: Columns, bins: BinsAsked | N
     free = [name for name in state if bins != AUTO and name not in (bins or ())]
     with reading(opened.name):
         return numbers_among(opened.table, free)
+
+
+def _without(bins: BinsAsked, columns: Sequence[str]) -> BinsAsked:
+    """The bins of other columns than these."""
+    return {} if isinstance(bins, str) else {name: wanted for name, wanted in bins.items() if name not in columns}
 
 
 def _bins(opened: Source, rows: int, held: Sequence[Column], roles: Roles, more: Mapping[str, Any]) -> BinsAsked:

@@ -250,6 +250,7 @@ def commands(
     ways = itertools.product(*_answers(seen), *aside)
     lines = {" and ".join(when for when, _ in way): [said for _, said in way] for way in ways}
     lines = {f"If {when}" if when else "": said for when, said in lines.items()}
+    more = dict(more) | ({"numbers": "auto"} if seen.numbers and not isinstance(source, str | os.PathLike) else {})
     return {when: _command(source, named, bins, more, said) for when, said in lines.items()}
 
 
