@@ -7,6 +7,7 @@ import pytest
 
 import dualq
 from dualq.logs import number_checks
+from dualq.logs.checks import number_cells
 from dualq.logs.checks.recent import recent
 
 EPISODES = 100
@@ -94,6 +95,17 @@ def test_false_alarms_are_counted():
     """At level 0.05, 17 or more of 150 logs: fewer than 0.2% of runs."""
     alarms = [any(one.found for one in number_checks(read(world(seed)).trace(), 0.05)) for seed in range(100, 250)]
     assert sum(alarms) <= 16
+
+
+def test_a_long_log_is_read_in_its_last_episodes(monkeypatch):
+    rows = world(6, "cycle")
+    trace = read(rows).trace()
+    monkeypatch.setattr(number_cells, "MOST", 5_050)
+    part = number_cells.cells_of(trace).trace
+    late = rows["e"] >= EPISODES - 50
+    assert len(part) == late.sum() == 5_000
+    np.testing.assert_array_equal(part.t, np.tile(np.arange(100.0), 50))
+    assert {one.what: one.found for one in number_checks(trace, 0.01)}["cycle"]
 
 
 def test_without_noise_nothing_is_said():

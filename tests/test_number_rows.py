@@ -94,8 +94,17 @@ def as_duckdb(frame, folder):
     return f"{folder / 'log.duckdb'}::log"
 
 
+def as_sqlite(frame, folder):
+    import sqlite3
+
+    with sqlite3.connect(folder / "log.sqlite") as base:
+        frame.to_sql("log", base, index=False)
+    base.close()
+    return f"{folder / 'log.sqlite'}::log"
+
+
 @pytest.mark.parametrize(
-    "made", [as_csv, as_parquet, as_duckdb, lambda f, _: f, lambda f, _: {c: f[c].to_numpy() for c in f}]
+    "made", [as_csv, as_parquet, as_duckdb, as_sqlite, lambda f, _: f, lambda f, _: {c: f[c].to_numpy() for c in f}]
 )
 def test_rows_of_every_source_are_those_of_the_twin(made, tmp_path):
     frame = machines()

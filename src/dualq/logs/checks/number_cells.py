@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from dualq.logs.checks.trace import Trace
 
 Array = np.ndarray
 
+MOST = 300_000  # rows
 GROUPS = 8
 CELL = 100  # rows, at least
 PER_COEFFICIENT = 10  # rows of a cell, for each action and coefficient of a plane
@@ -48,7 +50,8 @@ class Cells:
 
 
 def cells_of(trace: Trace) -> Cells | None:
-    """From a trace with raw numbers; None where too few rows can be used."""
+    """From a trace with raw numbers; None where too few rows can be used. Of a long one the last MOST rows."""
+    trace = _end_of(trace)
     x = np.column_stack([np.asarray(column, float) for column in trace.raw.values()])
     known = np.isfinite(x).all(axis=1) & (trace.s >= 0) & (trace.a >= 0)
     good = known & trace.used
@@ -69,6 +72,18 @@ def cells_of(trace: Trace) -> Cells | None:
     untested = tuple(name for name, y in left.items() if _has_shape(x, y, trace, pair, good))
     made = _with_cells(trace, np.where(pair >= 0, large, -1), left, untested)
     return Cells(made, _going(made, trace.used), untested)
+
+
+def _end_of(trace: Trace) -> Trace:
+    """The last episodes, of MOST rows at most; the last rows, where one is longer."""
+    if len(trace) <= MOST:
+        return trace
+    begins = np.flatnonzero(trace.first[-MOST:])
+    here = slice(len(trace) - MOST + (int(begins[0]) if begins.size else 0), None)
+    names = ("s", "a", "r", "s_next", "ended", "cut", "bad", "episode", "t")
+    part: dict[str, Any] = {name: vars(trace)[name][here] for name in names}
+    part |= {name: {c: y[here] for c, y in vars(trace)[name].items()} for name in ("costs", "raw", "raw_next")}
+    return replace(trace, **part, gap=None if trace.gap is None else trace.gap[here], whole=False)
 
 
 def _targets(trace: Trace) -> dict[str, Array]:
@@ -114,7 +129,8 @@ def _means(pair: Array, trace: Trace, cell: Array, y: Array) -> Array:
 def _cells(x: Array, labels: Array, good: Array, size: int) -> Array:
     """(rows,) the cell of each row, -1 where it has none; halved at medians of good rows."""
     cell = np.full(labels.size, -1)
-    waiting = [np.flatnonzero(labels == label) for label in np.unique(labels[labels >= 0])]
+    rows = np.flatnonzero(labels >= 0)
+    waiting = _split(rows, labels[rows])
     found = 0
     while waiting:
         rows = waiting.pop()
