@@ -8,8 +8,8 @@ A check compares rows of the same state and action. Where the state has numbers 
                 action, g_ca a plane for every small cell and action, both by least squares, and the mean of y in large
                 cell and action beside it, so that y keeps its scale. Rows of a cell may then lie anywhere in it
     trust       what is left must be noise and no part of the function: near neighbours that are far apart in time must
-                be uncorrelated in it, rho <= 0.01 + 3 / sqrt(pairs). Where they are not, as in rewards without noise,
-                nothing is said of y: `untested`
+                be no more correlated in it than in noise that went the same way: rho - rho_noise <= 0.01 + 3 sqrt(2 /
+                pairs). Where they are, as in rewards without noise, nothing is said of y: `untested`
 
 What is left of the bend of a function within a cell is within that bound, and no proof covers it: a level that is
 stated for labels holds here as far as noise hides the bend.
@@ -69,7 +69,9 @@ def cells_of(trace: Trace) -> Cells | None:
     if not (pair >= 0).any():
         return None
     left = {name: _left(x, trace.a, pair, y, good) for name, y in _targets(trace).items()}
-    untested = tuple(name for name, y in left.items() if _has_shape(x, y, trace, pair, good))
+    near = _neighbours(x, _clock(trace), pair, np.flatnonzero(good & (pair >= 0)))
+    noise = _left(x, trace.a, pair, np.random.default_rng(SEED).normal(size=len(trace)), good)
+    untested = tuple(name for name, y in left.items() if _has_shape(y, noise, *near))
     made = _with_cells(trace, np.where(pair >= 0, large, -1), left, untested)
     return Cells(made, _going(made, trace.used), untested)
 
@@ -189,15 +191,14 @@ def _curved(x: Array) -> Array:
     return np.column_stack([np.ones(len(x)), x, *products])
 
 
-def _has_shape(x: Array, e: Array, trace: Trace, pair: Array, good: Array) -> bool:
-    """Whether neighbours still have something in common in what is left."""
-    rows = np.flatnonzero(good & (pair >= 0) & np.isfinite(e))
-    i, j = _neighbours(x, _clock(trace), pair, rows)
+def _has_shape(e: Array, noise: Array, i: Array, j: Array) -> bool:
+    """Whether neighbours have more in common, in what is left, than in noise to which the same planes were fitted."""
+    known = np.isfinite(e[i]) & np.isfinite(e[j])
+    i, j = i[known], j[known]
     if i.size < CELL or not (e[i].std() > 0.0 and e[j].std() > 0.0):
         return False
-    many = np.bincount(pair[rows], minlength=pair.max() + 1)
-    lacks = float(((x.shape[1] + 1) / many[pair[i]]).mean())  # a plane that was fitted to both parts them
-    return bool(np.corrcoef(e[i], e[j])[0, 1] + lacks > SLACK + 3.0 / np.sqrt(i.size))
+    more = np.corrcoef(e[i], e[j])[0, 1] - np.corrcoef(noise[i], noise[j])[0, 1]
+    return bool(more > SLACK + 3.0 * np.sqrt(2.0 / i.size))
 
 
 def _neighbours(x: Array, clock: Array, pair: Array, rows: Array) -> tuple[Array, Array]:
