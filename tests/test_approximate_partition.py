@@ -14,6 +14,7 @@ from dualq.offline.approximate.partition import (
     cell_rule,
     counts_of,
     earlier_and_later,
+    inside_r2,
     lost_inside,
     partition_of,
     rounded,
@@ -212,6 +213,18 @@ def test_what_is_lost_inside_cells_is_found():
     assert found.what == "bins"
     assert "inside the cells heat still predicts" in found.words
     assert not lost_inside(kept, partition, V, DISCOUNT).found
+
+
+def test_how_much_is_lost_inside_cells_is_about_the_truth():
+    """r = heat + noise of variance 1: of what varies in a cell, Var(heat | cell) / (1 + Var(heat | cell)) is lost."""
+    rows = some_rows(n=8000)
+    partition = some_partition(rows)
+    heat, cells, V = rows.state.numbers[:, 1], partition.cells(rows.state), np.zeros(len(partition))
+    noise = np.random.default_rng(5).normal(size=8000)
+    inside = np.mean((heat - (np.bincount(cells, heat) / np.bincount(cells))[cells]) ** 2)
+    truth = inside / (1.0 + inside)
+    assert 0.7 * truth < inside_r2(rows.earning(heat + noise), partition, V, DISCOUNT) < truth + 0.04
+    assert inside_r2(rows.earning(cells + noise), partition, V, DISCOUNT) < 0.01
 
 
 def test_what_follows_is_looked_at_too():
