@@ -182,6 +182,25 @@ def test_a_known_threshold_is_found():
     assert policy.act({"wear": c - 0.5, "noise": 0.0}) == "run"
 
 
+@pytest.mark.filterwarnings("error")
+def test_where_every_row_is_a_case_of_its_own_the_best_action_changes_at_the_known_place():
+    """One decision each: going pays x - 0.6 on average and staying 0, so go from 0.6 on."""
+    rng = np.random.default_rng(6)
+    x, a = rng.random(4000), rng.integers(0, 2, 4000)
+    states = States(x[:, None], np.empty((4000, 0), int))
+    nowhere = States(np.full((4000, 1), np.nan), np.empty((4000, 0), int))
+    r = a * (x - 0.6) + 0.1 * rng.normal(size=4000)
+    columns, ended = StateColumns(("x",), {}), np.ones(4000, bool)
+    rows = rows_of(columns, ["stay", "go"], states, a, r, nowhere, ended, np.arange(4000))
+    early, later = earlier_and_later(rows)
+    partition = partition_of(early, DISCOUNT)
+    fit = dualq.learn(cell_log(later, partition), discount=DISCOUNT, certificate=None)
+    at = np.linspace(0.0, 1.0, 1001)
+    goes = cell_rule(partition, fit.policy)(States(at[:, None], np.empty((1001, 0), int)))[:, 1]
+    assert (goes[at < 0.5] == 0.0).all()
+    assert (goes[at > 0.7] == 1.0).all()
+
+
 def test_on_a_table_cells_are_as_good_as_the_table():
     """States of a table, written as a number: the value of what is learned on cells, exactly, beside the table's."""
     world = dualq.problems.garnet(8, 3, 3, discount=DISCOUNT, seed=2)

@@ -42,7 +42,7 @@ from dualq.offline.careful.pooling import Rows
 Array = np.ndarray
 Range = tuple[float, float]
 
-EARLY, MOST_EARLY = 0.25, 200_000  # of the rows, the earliest ones
+EARLY, MOST_EARLY = 0.25, 50_000  # of the rows, the earliest ones
 FEWEST = 200  # rows in which cells can be found
 MOST_CELLS, FEW_CELLS = 64, 8
 CELL_ROWS, USUAL_ROWS = 30, 150  # early rows in each cell: at least, and on average
@@ -259,13 +259,15 @@ def _grown(
 
 def _first_targets(rows: NumberRows) -> tuple[Array, Array]:
     """Rewards, costs and the next numbers for each action, all with variance 1; weights where they are known."""
-    later = np.where(rows.ended[:, None], np.nan, rows.next_state.numbers)
-    Y = np.column_stack([rows.r, *rows.costs.values(), later])
-    with np.errstate(invalid="ignore", divide="ignore"):
-        Y = (Y - np.nanmean(Y, axis=0)) / np.nanstd(Y, axis=0)
+    paid = np.column_stack([rows.r, *rows.costs.values()])
+    Y = np.hstack([paid, np.where(rows.ended[:, None], 0.0, rows.next_state.numbers)])
+    known = np.hstack([np.ones(paid.shape, bool), np.tile(~rows.ended[:, None], rows.next_state.numbers.shape[1])])
+    n = np.maximum(known.sum(axis=0), 1)
+    Y = Y - (Y * known).sum(axis=0) / n
+    size = np.sqrt((Y**2 * known).sum(axis=0) / n)
     A = len(rows.actions)
-    weights = (rows.a[:, None] == np.arange(A))[:, :, None] & np.isfinite(Y)[:, None, :]
-    return np.tile(np.nan_to_num(Y), A), weights.reshape(len(Y), -1).astype(float)
+    weights = (rows.a[:, None] == np.arange(A))[:, :, None] & known[:, None, :]
+    return np.tile(Y / np.where(size > 0.0, size, 1.0), A), weights.reshape(len(Y), -1).astype(float)
 
 
 def _errors(own: _Tables, other: _Tables, fit: NumberRows, held: NumberRows) -> Array:
