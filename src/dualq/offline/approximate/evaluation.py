@@ -1,0 +1,255 @@
+"""What a rule is worth, from rows alone: the dual of the saddle problem with the rule held fixed.
+
+Problem   V(pi) = E sum_t alpha^t r_t from the start states, where actions follow pi
+Features  psi(s,a) = (phi(s), phi(s) x e_a): what all actions share, and what each adds
+          psi_pi(s) = sum_a pi(a|s) psi(s,a);   psi_0 the mean of psi_pi over the start states
+Moments   S = mean psi_i psi_i' + ridge,   M = mean psi_i (psi_i - alpha live_i psi_pi(s'_i))',   b = mean psi_i r_i
+Primal    q = psi'theta:  min |M theta - b| in the norm of S^-1     theta = H^-1 M'S^-1 b,   H = M'S^-1 M + ridge
+Dual      mu = psi'nu, the density of pi's occupancy against the rows: M'nu = psi_0 of least S-norm, nu = S^-1 M H^-1 psi_0
+Gives     V = mean v(s_0) + mean mu delta,   delta_i = r_i + alpha live_i v(s'_i) - q(s_i, a_i),   v = psi_pi'theta
+          which errs by the product of what theta and nu err (doubly robust)
+Error     rows of one cluster (an episode, a block) may err together:  z_e = sum over its rows of mu delta / n,
+          e^2 = sum_e (z_e - mean z)^2 + var v(s_0) / N_0
+
+What may be wrong with it is measured too. The effective size of mu, (sum mu+)^2 / (n sum mu+^2), is small where the
+rule goes where the log never was. The misfit is the share of the variance of delta that a forest on (s, a) foretells in rows
+that it has not seen: more than a little, and q is no function of these features; then there is no error to state.
+
+S depends on rows and features alone, M on the rule, b on what is earned: a cost, or another reward, of a rule that has
+been weighed takes two products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, reduce
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from dualq.base import LogError, States
+from dualq.logs import NumberRows
+from dualq.model import Rule, checked_discount
+from dualq.offline.approximate.features import Features, Phi
+from dualq.offline.approximate.inputs import Inputs
+
+Array = np.ndarray
+
+ROWS_PER_FEATURE = 33  # of psi
+MOST_FEATURES = 900  # of psi
+RIDGE_S = (1e-9, 1e-5, 1e-3)  # on the intercept, on what actions share, on what each adds
+RIDGE_H = (0.0, 1e-9, 1e-7)
+LEAST_EFFECTIVE = 0.05  # below: the rule goes where the log never was
+MOST_MISFIT = 0.05  # above: the features do not carry the values
+CHUNK = 1 << 15  # rows whose features are held at once
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The value of a rule with its error, and what it is made of."""
+
+    value: float
+    error: float  # where the features carry the values
+    effective_size: float
+    z: Array  # (clusters,) what each adds to the mean of mu delta
+    start_values: Array  # (N_0,) v of the start states
+    mu: Array  # (n,)
+    delta: Array  # (n,)
+    theta: Array  # (p,)
+    rows: NumberRows
+    seed: int = 0
+
+    @cached_property
+    def misfit(self) -> float:
+        """The share of the variance of delta that can be foretold from (s, a): 0 where the features suffice."""
+        action = self.rows.a[:, None] == np.arange(len(self.rows.actions))
+        X = np.hstack([Inputs.of(self.rows)(self.rows.state), action.astype(float)])
+        return held_out_r2(X, self.delta, self.rows.clusters, self.seed)
+
+    @property
+    def standard_error(self) -> float | None:
+        """None where the features do not carry the values."""
+        return None if self.misfit > MOST_MISFIT else self.error
+
+    @property
+    def covered(self) -> bool:
+        """Whether the log has been where the rule goes."""
+        return self.effective_size >= LEAST_EFFECTIVE
+
+    def error_of_difference(self, other: Evaluation) -> float:
+        """Of self.value - other.value, which share rows and start states, and so a part of their luck."""
+        return _error(self.z - other.z, self.start_values - other.start_values)
+
+
+def evaluated(rows: NumberRows, rule: Rule, discount: float, start: States, seed: int = 0) -> Evaluation:
+    """The value of a rule, in expectation, from rows of any behaviour."""
+    return Evaluator.of(rows, discount, start, seed).weighed(rule).earning(rows.r)
+
+
+def held_out_r2(X: Array, y: Array, groups: Array, seed: int) -> float:
+    """How much of y a forest foretells in groups that it has not seen."""
+    from dualq.offline.approximate.trees import held_out_r2 as measured  # pyright: ignore[reportMissingImports]
+
+    return measured(X, y, groups, seed=seed)
+
+
+def basis_of(rows: NumberRows, seed: int = 0) -> Features:
+    """As many features as these rows can bear."""
+    most = min(MOST_FEATURES, len(rows) / ROWS_PER_FEATURE)
+    return Features.of(rows, int(most / (len(rows.actions) + 1)), seed)
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluator:
+    """What does not depend on the rule: rows, start states, features, the factor of S."""
+
+    rows: NumberRows
+    discount: float
+    start: States
+    phi: Phi
+    outer: Array  # (A, D, D) mean of 1{a_i = a} phi phi'
+    factor: tuple[Array, bool]  # of S
+    seed: int
+
+    @classmethod
+    def of(cls, rows: NumberRows, discount: float, start: States, seed: int = 0, phi: Phi | None = None) -> Evaluator:
+        """With the features of `basis_of`, or these."""
+        checked_discount(discount)
+        if len(rows) < 2 or len(start) == 0:
+            raise LogError(f"{len(rows)} rows and {len(start)} start states are too few to value a policy with")
+        phi = basis_of(rows, seed) if phi is None else phi
+        outer = _total(_by_action(x, x, a, len(rows.actions)) for x, a in _features(phi, rows)) / len(rows)
+        S = _squared(outer) + np.diag(_ridge(RIDGE_S, *outer.shape[:2]))
+        return cls(rows, discount, start, phi, outer, cho_factor(S), seed)
+
+    def weighed(self, rule: Rule) -> Weighed:
+        """The density of where a rule goes, against the rows."""
+        rows, (A, D) = self.rows, self.outer.shape[:2]
+        next_pi, start_pi = rule(rows.next_state) * rows.live[:, None], rule(self.start)
+        onward = _total(self._onward(rows.at(at), next_pi[at]) for at in _chunks(len(rows)))
+        M = _squared(self.outer) - self.discount * _with_shared(onward) / len(rows)
+        psi_0 = _total(_mixed(self.phi(self.start.at(at)), start_pi[at]).sum(axis=0) for at in _chunks(len(self.start)))
+        M_S = cho_solve(self.factor, M)  # S^-1 M
+        H = M.T @ M_S + np.diag(_ridge(RIDGE_H, A, D))
+        H_factor = cho_factor((H + H.T) / 2.0)
+        nu = M_S @ cho_solve(H_factor, psi_0 / len(self.start))
+        return Weighed(self, next_pi, start_pi, M_S, H_factor, nu)
+
+    def _onward(self, part: NumberRows, next_pi: Array) -> Array:
+        """(A, D, p) sum of phi psi_pi(s')' over the rows of each action."""
+        onward = _mixed(self.phi(part.next_state), next_pi, part.live)
+        return _by_action(self.phi(part.state), onward, part.a, len(self.outer))
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """A rule whose density is known: whatever is earned on the rows is valued at little cost."""
+
+    by: Evaluator
+    next_pi: Array  # (n, A), 0 where nothing follows
+    start_pi: Array
+    M_S: Array  # S^-1 M
+    H_factor: tuple[Array, bool]
+    nu: Array
+
+    @cached_property
+    def mu(self) -> Array:
+        """(n,) the density at each row."""
+        return self._at_rows(self.nu)
+
+    def _at_rows(self, theta: Array) -> Array:
+        by_action = _per_action(theta, len(self.by.outer))
+        pieces = [np.einsum("ij,ji->i", x, by_action[:, a]) for x, a in _features(self.by.phi, self.by.rows)]
+        return np.concatenate(pieces)
+
+    def earning(self, rewards: Array) -> Evaluation:
+        """The value of the rule where the rows earn these; times 1 - discount, an average per step."""
+        by, rows = self.by, self.by.rows
+        centre = 0.0 if rows.ended.any() else float(rewards.mean())  # a constant is worth centre / (1 - alpha) anywhere
+        r = rewards - centre
+        b = _total(_by_action(x, r[at][:, None], a, len(by.outer)) for at, (x, a) in self._parts()) / len(rows)
+        theta = cho_solve(self.H_factor, self.M_S.T @ _with_shared(b)[:, 0])
+        by_action = _per_action(theta, len(by.outer))
+        next_v = _expected(by.phi, rows.next_state, by_action, self.next_pi)
+        start_v = _expected(by.phi, by.start, by_action, self.start_pi) + centre / (1.0 - by.discount)
+        delta = r + by.discount * next_v - self._at_rows(theta)
+        z = np.bincount(rows.clusters, self.mu * delta) / len(rows)
+        value = float(start_v.mean() + z.sum())
+        size = effective_size(self.mu)
+        return Evaluation(value, _error(z, start_v), size, z, start_v, self.mu, delta, theta, rows, by.seed)
+
+    def _parts(self) -> Iterator[tuple[Array, tuple[Array, Array]]]:
+        return zip(_chunks(len(self.by.rows)), _features(self.by.phi, self.by.rows), strict=True)
+
+
+def effective_size(mu: Array) -> float:
+    """The share of the rows that as many rows of equal weight would be: (sum mu+)^2 / (n sum mu+^2)."""
+    above = np.maximum(mu, 0.0)
+    return float(above.sum() ** 2 / max(above.size * (above**2).sum(), np.finfo(float).tiny))
+
+
+def _error(z: Array, start_values: Array) -> float:
+    """From the clusters, and from start states that were drawn."""
+    clusters = ((z - z.mean()) ** 2).sum() * z.size / max(z.size - 1, 1)
+    drawn = start_values.var(ddof=1) / start_values.size if start_values.size > 1 else 0.0
+    return float(np.sqrt(clusters + drawn))
+
+
+# ---- psi in blocks: what all actions share comes first, then what each adds
+
+
+def _chunks(n: int) -> Iterator[Array]:
+    """Places, some at a time."""
+    return (np.arange(i, min(i + CHUNK, n)) for i in range(0, n, CHUNK))
+
+
+def _total(pieces: Iterator[Array]) -> Array:
+    return reduce(np.add, pieces)
+
+
+def _features(phi: Phi, rows: NumberRows) -> Iterator[tuple[Array, Array]]:
+    """(phi, actions) of the rows, some at a time."""
+    return ((phi(rows.state.at(at)), rows.a[at]) for at in _chunks(len(rows)))
+
+
+def _by_action(x: Array, y: Array, a: Array, A: int) -> Array:
+    """(A, D, k) sum of x y' over the rows of each action."""
+    return np.stack([x[a == b].T @ y[a == b] for b in range(A)])
+
+
+def _with_shared(blocks: Array) -> Array:
+    """((A + 1) D, k): the sum over actions, and below it each."""
+    return np.concatenate([blocks.sum(axis=0), *blocks])
+
+
+def _squared(outer: Array) -> Array:
+    """Mean psi psi', from the mean of phi phi' of each action."""
+    A, D = outer.shape[:2]
+    whole = np.zeros((A, D, (A + 1) * D))
+    for a in range(A):
+        whole[a, :, :D] = whole[a, :, (a + 1) * D : (a + 2) * D] = outer[a]
+    return _with_shared(whole)
+
+
+def _mixed(x: Array, pi: Array, live: Array | None = None) -> Array:
+    """(n, (A + 1) D) psi_pi; all 0 where nothing follows."""
+    shared = x if live is None else x * live[:, None]
+    return np.hstack([shared, *(x * pi[:, [a]] for a in range(pi.shape[1]))])
+
+
+def _per_action(theta: Array, A: int) -> Array:
+    """(D, A) coefficients of phi in psi(., a)'theta."""
+    blocks = theta.reshape(A + 1, -1)
+    return (blocks[0] + blocks[1:]).T
+
+
+def _expected(phi: Phi, states: States, by_action: Array, pi: Array) -> Array:
+    """(n,) sum_a pi(a|s) psi(s,a)'theta."""
+    pieces = [((phi(states.at(at)) @ by_action) * pi[at]).sum(axis=1) for at in _chunks(len(states))]
+    return np.concatenate(pieces)
+
+
+def _ridge(sizes: tuple[float, float, float], A: int, D: int) -> Array:
+    intercept, shared, added = sizes
+    return np.concatenate([[intercept], np.full(D - 1, shared), np.full(A * D, added)])
