@@ -5,15 +5,16 @@ Features  psi(s,a) = (phi(s), phi(s) x e_a): what all actions share, and what ea
           psi_pi(s) = sum_a pi(a|s) psi(s,a);   psi_0 the mean of psi_pi over the start states
 Moments   S = mean psi_i psi_i' + ridge,   M = mean psi_i (psi_i - alpha live_i psi_pi(s'_i))',   b = mean psi_i r_i
 Primal    q = psi'theta:  min |M theta - b| in the norm of S^-1     theta = H^-1 M'S^-1 b,   H = M'S^-1 M + ridge
-Dual      mu = psi'nu, the density of pi's occupancy against the rows: M'nu = psi_0 of least S-norm, nu = S^-1 M H^-1 psi_0
+Dual      mu = psi'nu, the density of pi's occupancy against the rows:  M'nu = psi_0 of the least norm in S,
+          nu = S^-1 M H^-1 psi_0
 Gives     V = mean v(s_0) + mean mu delta,   delta_i = r_i + alpha live_i v(s'_i) - q(s_i, a_i),   v = psi_pi'theta
           which errs by the product of what theta and nu err (doubly robust)
 Error     rows of one cluster (an episode, a block) may err together:  z_e = sum over its rows of mu delta / n,
           e^2 = sum_e (z_e - mean z)^2 + var v(s_0) / N_0
 
 What may be wrong with it is measured too. The effective size of mu, (sum mu+)^2 / (n sum mu+^2), is small where the
-rule goes where the log never was. The misfit is the share of the variance of delta that a forest on (s, a) foretells in rows
-that it has not seen: more than a little, and q is no function of these features; then there is no error to state.
+rule goes where the log never was. The misfit is the share of the variance of delta that a forest on (s, a) foretells in
+rows that it has not seen: more than a little, and q is no function of these features; then there is no error to state.
 
 S depends on rows and features alone, M on the rule, b on what is earned: a cost, or another reward, of a rule that has
 been weighed takes two products.
@@ -21,9 +22,9 @@ been weighed takes two products.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -33,6 +34,19 @@ from dualq.logs import NumberRows
 from dualq.model import Rule, checked_discount
 from dualq.offline.approximate.features import Features, Phi
 from dualq.offline.approximate.inputs import Inputs
+from dualq.offline.approximate.psi import (
+    by_action,
+    chunks,
+    expected,
+    features_of,
+    followed,
+    mixed,
+    per_action,
+    ridge,
+    squared,
+    total,
+    with_shared,
+)
 
 Array = np.ndarray
 
@@ -42,7 +56,6 @@ RIDGE_S = (1e-9, 1e-5, 1e-3)  # on the intercept, on what actions share, on what
 RIDGE_H = (0.0, 1e-9, 1e-7)
 LEAST_EFFECTIVE = 0.05  # below: the rule goes where the log never was
 MOST_MISFIT = 0.05  # above: the features do not carry the values
-CHUNK = 1 << 15  # rows whose features are held at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,12 +92,72 @@ class Evaluation:
 
     def error_of_difference(self, other: Evaluation) -> float:
         """Of self.value - other.value, which share rows and start states, and so a part of their luck."""
-        return _error(self.z - other.z, self.start_values - other.start_values)
+        return error_of(self.z - other.z, self.start_values - other.start_values)
 
 
 def evaluated(rows: NumberRows, rule: Rule, discount: float, start: States, seed: int = 0) -> Evaluation:
     """The value of a rule, in expectation, from rows of any behaviour."""
     return Evaluator.of(rows, discount, start, seed).weighed(rule).earning(rows.r)
+
+
+Learner = Callable[[NumberRows, float, int], dict[str, Rule]]  # (rows, discount, seed) -> rules by name
+
+
+@dataclass(frozen=True, eq=False)
+class Honest:
+    """What a learned rule is worth, without the luck of having been chosen by the rows that value it."""
+
+    rule: Rule
+    full: Evaluation  # by the rows that it was learned on
+    swapped: tuple[Evaluation, Evaluation]  # the rules of the halves, each by the other half
+
+    @property
+    def swapped_value(self) -> float:
+        """What rules of half the rows are worth, by rows that they have not seen."""
+        return (self.swapped[0].value + self.swapped[1].value) / 2.0
+
+    @property
+    def value(self) -> float:
+        """Between the two: one has luck in it, the other learned from half the rows."""
+        return (self.full.value + self.swapped_value) / 2.0
+
+    @property
+    def error(self) -> float:
+        """Of the value, where the features carry it."""
+        return self._with_doubt(self.full.error, *(half.error for half in self.swapped))
+
+    @property
+    def standard_error(self) -> float | None:
+        """None where the features do not carry the values."""
+        return None if self.full.standard_error is None else self.error
+
+    @property
+    def effective_size(self) -> float:
+        """The share of the rows that speak of this rule."""
+        return self.full.effective_size
+
+    def error_of_difference(self, other: Evaluation) -> float:
+        """Of self.value - other.value, on the same rows and start states."""
+        return self._with_doubt(self.full.error_of_difference(other), *(half.error for half in self.swapped))
+
+    def _with_doubt(self, full: float, first: float, second: float) -> float:
+        doubt = abs(self.full.value - self.swapped_value) / 4.0
+        return max(full, float(np.hypot(first, second)) / 2.0) + doubt
+
+
+def honest(rows: NumberRows, learner: Learner, discount: float, start: States, seed: int = 0) -> dict[str, Honest]:
+    """Every rule of a learner with its value; the halves are learned once for all of them."""
+    halves = rows.halves(seed)
+    learned, *apart = (learner(part, discount, seed) for part in (rows, *halves))
+    by, *others = (Evaluator.of(part, discount, start, seed) for part in (rows, halves[1], halves[0]))
+    found = {}
+    for name, rule in learned.items():
+        full = by.weighed(rule).earning(rows.r)
+        first, second = (
+            other.weighed(part[name]).earning(other.rows.r) for other, part in zip(others, apart, strict=True)
+        )
+        found[name] = Honest(rule, full, (first, second))
+    return found
 
 
 def held_out_r2(X: Array, y: Array, groups: Array, seed: int) -> float:
@@ -118,28 +191,28 @@ class Evaluator:
         checked_discount(discount)
         if len(rows) < 2 or len(start) == 0:
             raise LogError(f"{len(rows)} rows and {len(start)} start states are too few to value a policy with")
-        phi = basis_of(rows, seed) if phi is None else phi
-        outer = _total(_by_action(x, x, a, len(rows.actions)) for x, a in _features(phi, rows)) / len(rows)
-        S = _squared(outer) + np.diag(_ridge(RIDGE_S, *outer.shape[:2]))
+        rows, phi = followed(rows), basis_of(rows, seed) if phi is None else phi
+        outer = total(by_action(x, x, a, len(rows.actions)) for x, a in features_of(phi, rows)) / len(rows)
+        S = squared(outer) + np.diag(ridge(RIDGE_S, *outer.shape[:2]))
         return cls(rows, discount, start, phi, outer, cho_factor(S), seed)
 
     def weighed(self, rule: Rule) -> Weighed:
         """The density of where a rule goes, against the rows."""
         rows, (A, D) = self.rows, self.outer.shape[:2]
         next_pi, start_pi = rule(rows.next_state) * rows.live[:, None], rule(self.start)
-        onward = _total(self._onward(rows.at(at), next_pi[at]) for at in _chunks(len(rows)))
-        M = _squared(self.outer) - self.discount * _with_shared(onward) / len(rows)
-        psi_0 = _total(_mixed(self.phi(self.start.at(at)), start_pi[at]).sum(axis=0) for at in _chunks(len(self.start)))
+        onward = total(self._onward(rows.at(at), next_pi[at]) for at in chunks(len(rows)))
+        M = squared(self.outer) - self.discount * with_shared(onward) / len(rows)
+        psi_0 = total(mixed(self.phi(self.start.at(at)), start_pi[at]).sum(axis=0) for at in chunks(len(self.start)))
         M_S = cho_solve(self.factor, M)  # S^-1 M
-        H = M.T @ M_S + np.diag(_ridge(RIDGE_H, A, D))
+        H = M.T @ M_S + np.diag(ridge(RIDGE_H, A, D))
         H_factor = cho_factor((H + H.T) / 2.0)
         nu = M_S @ cho_solve(H_factor, psi_0 / len(self.start))
         return Weighed(self, next_pi, start_pi, M_S, H_factor, nu)
 
     def _onward(self, part: NumberRows, next_pi: Array) -> Array:
         """(A, D, p) sum of phi psi_pi(s')' over the rows of each action."""
-        onward = _mixed(self.phi(part.next_state), next_pi, part.live)
-        return _by_action(self.phi(part.state), onward, part.a, len(self.outer))
+        onward = mixed(self.phi(part.next_state), next_pi, part.live)
+        return by_action(self.phi(part.state), onward, part.a, len(self.outer))
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,8 +232,8 @@ class Weighed:
         return self._at_rows(self.nu)
 
     def _at_rows(self, theta: Array) -> Array:
-        by_action = _per_action(theta, len(self.by.outer))
-        pieces = [np.einsum("ij,ji->i", x, by_action[:, a]) for x, a in _features(self.by.phi, self.by.rows)]
+        parts = per_action(theta, len(self.by.outer))
+        pieces = [np.einsum("ij,ji->i", x, parts[:, a]) for x, a in features_of(self.by.phi, self.by.rows)]
         return np.concatenate(pieces)
 
     def earning(self, rewards: Array) -> Evaluation:
@@ -168,19 +241,19 @@ class Weighed:
         by, rows = self.by, self.by.rows
         centre = 0.0 if rows.ended.any() else float(rewards.mean())  # a constant is worth centre / (1 - alpha) anywhere
         r = rewards - centre
-        b = _total(_by_action(x, r[at][:, None], a, len(by.outer)) for at, (x, a) in self._parts()) / len(rows)
-        theta = cho_solve(self.H_factor, self.M_S.T @ _with_shared(b)[:, 0])
-        by_action = _per_action(theta, len(by.outer))
-        next_v = _expected(by.phi, rows.next_state, by_action, self.next_pi)
-        start_v = _expected(by.phi, by.start, by_action, self.start_pi) + centre / (1.0 - by.discount)
+        b = total(by_action(x, r[at][:, None], a, len(by.outer)) for at, (x, a) in self._parts()) / len(rows)
+        theta = cho_solve(self.H_factor, self.M_S.T @ with_shared(b)[:, 0])
+        parts = per_action(theta, len(by.outer))
+        next_v = expected(by.phi, rows.next_state, parts, self.next_pi)
+        start_v = expected(by.phi, by.start, parts, self.start_pi) + centre / (1.0 - by.discount)
         delta = r + by.discount * next_v - self._at_rows(theta)
         z = np.bincount(rows.clusters, self.mu * delta) / len(rows)
         value = float(start_v.mean() + z.sum())
         size = effective_size(self.mu)
-        return Evaluation(value, _error(z, start_v), size, z, start_v, self.mu, delta, theta, rows, by.seed)
+        return Evaluation(value, error_of(z, start_v), size, z, start_v, self.mu, delta, theta, rows, by.seed)
 
     def _parts(self) -> Iterator[tuple[Array, tuple[Array, Array]]]:
-        return zip(_chunks(len(self.by.rows)), _features(self.by.phi, self.by.rows), strict=True)
+        return zip(chunks(len(self.by.rows)), features_of(self.by.phi, self.by.rows), strict=True)
 
 
 def effective_size(mu: Array) -> float:
@@ -189,67 +262,8 @@ def effective_size(mu: Array) -> float:
     return float(above.sum() ** 2 / max(above.size * (above**2).sum(), np.finfo(float).tiny))
 
 
-def _error(z: Array, start_values: Array) -> float:
+def error_of(z: Array, start_values: Array) -> float:
     """From the clusters, and from start states that were drawn."""
     clusters = ((z - z.mean()) ** 2).sum() * z.size / max(z.size - 1, 1)
     drawn = start_values.var(ddof=1) / start_values.size if start_values.size > 1 else 0.0
     return float(np.sqrt(clusters + drawn))
-
-
-# ---- psi in blocks: what all actions share comes first, then what each adds
-
-
-def _chunks(n: int) -> Iterator[Array]:
-    """Places, some at a time."""
-    return (np.arange(i, min(i + CHUNK, n)) for i in range(0, n, CHUNK))
-
-
-def _total(pieces: Iterator[Array]) -> Array:
-    return reduce(np.add, pieces)
-
-
-def _features(phi: Phi, rows: NumberRows) -> Iterator[tuple[Array, Array]]:
-    """(phi, actions) of the rows, some at a time."""
-    return ((phi(rows.state.at(at)), rows.a[at]) for at in _chunks(len(rows)))
-
-
-def _by_action(x: Array, y: Array, a: Array, A: int) -> Array:
-    """(A, D, k) sum of x y' over the rows of each action."""
-    return np.stack([x[a == b].T @ y[a == b] for b in range(A)])
-
-
-def _with_shared(blocks: Array) -> Array:
-    """((A + 1) D, k): the sum over actions, and below it each."""
-    return np.concatenate([blocks.sum(axis=0), *blocks])
-
-
-def _squared(outer: Array) -> Array:
-    """Mean psi psi', from the mean of phi phi' of each action."""
-    A, D = outer.shape[:2]
-    whole = np.zeros((A, D, (A + 1) * D))
-    for a in range(A):
-        whole[a, :, :D] = whole[a, :, (a + 1) * D : (a + 2) * D] = outer[a]
-    return _with_shared(whole)
-
-
-def _mixed(x: Array, pi: Array, live: Array | None = None) -> Array:
-    """(n, (A + 1) D) psi_pi; all 0 where nothing follows."""
-    shared = x if live is None else x * live[:, None]
-    return np.hstack([shared, *(x * pi[:, [a]] for a in range(pi.shape[1]))])
-
-
-def _per_action(theta: Array, A: int) -> Array:
-    """(D, A) coefficients of phi in psi(., a)'theta."""
-    blocks = theta.reshape(A + 1, -1)
-    return (blocks[0] + blocks[1:]).T
-
-
-def _expected(phi: Phi, states: States, by_action: Array, pi: Array) -> Array:
-    """(n,) sum_a pi(a|s) psi(s,a)'theta."""
-    pieces = [((phi(states.at(at)) @ by_action) * pi[at]).sum(axis=1) for at in _chunks(len(states))]
-    return np.concatenate(pieces)
-
-
-def _ridge(sizes: tuple[float, float, float], A: int, D: int) -> Array:
-    intercept, shared, added = sizes
-    return np.concatenate([[intercept], np.full(D - 1, shared), np.full(A * D, added)])
