@@ -3,9 +3,9 @@
 Problem   min over theta of (1 - alpha) phi_0'theta + tau mean_i f*(e_i / tau)              v = phi'theta
           e_i = psi_i' S^-1 mean_j psi_j (r_j + alpha live_j phi(s'_j)'theta - phi(s_j)'theta)
           f*(y) = exp(y) - 1 below 0, y + y^2/2 above: the conjugate of a softened chi-square
-Why       e is the advantage r + alpha P v - v of a pair as psi sees it; the projection on psi takes the expectation over
-          s' before f* is applied, so that f* does not see the noise of single rows (the double-sampling bias). As
-          tau -> 0 the program is the linear program: least v with e <= 0.
+Why       e is the advantage r + alpha P v - v of a pair as psi sees it; the projection on psi takes the expectation
+          over s' before f* is applied, so that f* does not see the noise of single rows (the double-sampling bias).
+          As tau -> 0 the program is the linear program: least v with e <= 0.
 Dual      w_i = f*'(e_i / tau) is the density of the policy's occupancy against the rows. Its mass, and with it any
           normaliser, follows from the flow through phi; where episodes end it is not 1, so none is added.
 Path      Newton, from the value of who acted, tau halved until the effective size of w is 1/A + (1 - 1/A)/5: a policy
@@ -25,8 +25,8 @@ from scipy.optimize import minimize
 from dualq.base import States
 from dualq.logs import NumberRows
 from dualq.model import Rule
-from dualq.offline.approximate.evaluation import RIDGE_S, basis_of, effective_size
-from dualq.offline.approximate.features import Phi
+from dualq.offline.approximate.evaluation import RIDGE_S, ROWS_PER_FEATURE, effective_size
+from dualq.offline.approximate.features import Features, Phi
 from dualq.offline.approximate.psi import (
     by_action,
     chunks,
@@ -46,7 +46,8 @@ KEPT = 0.2  # how far above 1/A the effective size stays
 COOLING = 0.5
 COOLEST = 1e-6  # of the first temperature
 NEWTON_STEPS = 50
-TOLERANCE = 1e-10  # of the squared Newton decrement, in units of the objective
+TOLERANCE = 1e-6  # of the squared Newton decrement, in temperatures
+FEATURES = 40  # of v: more bend the policy after the noise of the rows
 CLONE_RIDGE = 1.0  # sum of squares against the log-likelihood of all rows
 
 
@@ -85,9 +86,14 @@ class LinearRule:
 def learned_linear(rows: NumberRows, discount: float, seed: int = 0) -> dict[str, Rule]:
     """The rule of the saddle problem in linear features, and the clone of who acted."""
     rows, behaviour = followed(rows), clone(rows, seed)
-    phi = basis_of(rows, seed)
+    phi = few_features(rows, seed)
     found = Saddle.of(rows, phi, discount, rows.starts if len(rows.starts) else rows.state).down_the_path()
     return {"linear": LinearRule(phi, found.advantage, behaviour), "clone": behaviour}
+
+
+def few_features(rows: NumberRows, seed: int = 0) -> Features:
+    """As many features as a rule may have that these rows teach."""
+    return Features.of(rows, min(FEATURES, len(rows) // (ROWS_PER_FEATURE * (len(rows.actions) + 1))), seed)
 
 
 # ---- who acted, as a function of the state
@@ -95,7 +101,7 @@ def learned_linear(rows: NumberRows, discount: float, seed: int = 0) -> dict[str
 
 def clone(rows: NumberRows, seed: int = 0) -> SoftmaxRule:
     """Multinomial logistic regression of the action on the features of the state."""
-    phi = basis_of(rows, seed)
+    phi = few_features(rows, seed)
     A, x = len(rows.actions), phi(rows.state)
     taken = (rows.a[:, None] == np.arange(A)).astype(float)
 
@@ -169,14 +175,16 @@ class Saddle:
         phi_0 = total(phi(start.at(at)).sum(axis=0) for at in chunks(len(start))) / len(start)
         return cls(E[:, :-1], E[:, -1], phi_0, discount, A, K_S, b_S[:, 0])
 
-    def down_the_path(self, until: float | None = None, coolest: float = COOLEST) -> Found:
+    def down_the_path(
+        self, until: float | None = None, coolest: float = COOLEST, tolerance: float = TOLERANCE
+    ) -> Found:
         """Newton at one temperature after another, until the effective size of w is so small, or tau is."""
         until = 1.0 / self.actions + KEPT * (1.0 - 1.0 / self.actions) if until is None else until
         theta = np.linalg.lstsq(self.E, self.e_0, rcond=1e-10)[0]
         first = tau = float(np.abs(self.e_0 - self.E @ theta).max()) + np.finfo(float).tiny
         found = self._found(theta, tau)
         while tau > coolest * first:
-            theta, tau = self._newton(theta, tau), tau * COOLING
+            theta, tau = self._newton(theta, tau, tolerance), tau * COOLING
             found = self._found(theta, tau / COOLING)
             if effective_size(found.w) <= until:
                 break
@@ -191,7 +199,7 @@ class Saddle:
         y = (self.e_0 - self.E @ theta) / tau
         return float((1.0 - self.discount) * self.phi_0 @ theta + tau * _conjugate(y).mean())
 
-    def _newton(self, theta: Array, tau: float) -> Array:
+    def _newton(self, theta: Array, tau: float, tolerance: float) -> Array:
         """The minimum at this temperature; steps are halved until the objective falls as a convex one must."""
         n, D = self.E.shape
         at = self._objective(theta, tau)
@@ -207,7 +215,7 @@ class Saddle:
             if not new < at:
                 break
             theta, at = theta - size * step, new
-            if fall <= TOLERANCE * tau:
+            if fall <= tolerance * tau:
                 break
         return theta
 
