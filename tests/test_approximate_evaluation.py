@@ -96,7 +96,7 @@ def naive(rows, rule, alpha, start, phi):
     v_0 = np.array([p @ theta for p in first]) + centre / (1.0 - alpha)
     K, N = z.size, len(start)
     e = np.sqrt(((z - z.mean()) ** 2).sum() * K / (K - 1) + ((v_0 - v_0.mean()) ** 2).sum() / (N - 1) / N)
-    size = np.maximum(mu, 0.0).sum() ** 2 / (n * (np.maximum(mu, 0.0) ** 2).sum())
+    size = mu.sum() ** 2 / (n * (mu**2).sum())
     return v_0.mean() + z.sum(), e, size
 
 
@@ -185,15 +185,31 @@ def test_the_truth_is_within_two_errors(rule):
     assert np.std([one.value for one in found]) == pytest.approx(np.mean(errors), rel=0.5)
 
 
-def test_a_rule_that_goes_where_the_log_never_was_is_not_covered():
-    rows = walk(200, 3)
-    rows = rows.at((rows.a == 0) | (np.abs(rows.state.numbers[:, 0]) < 0.3))
+def always(states):
+    return np.tile([0.0, 1.0], (len(states), 1))
 
-    def always(states):
-        return np.tile([0.0, 1.0], (len(states), 1))
 
-    assert evaluated(rows, who_acted, ALPHA, rows.starts).covered
-    assert not evaluated(rows, always, ALPHA, rows.starts).covered
+def never(states):
+    return np.tile([1.0, 0.0], (len(states), 1))
+
+
+@pytest.mark.parametrize("cut", [0.3, 0.8])
+def test_a_rule_that_goes_where_the_log_never_was_is_not_covered(cut):
+    """Rows that pushed from far out are taken away: rules that push there are not covered, one that never does is."""
+    rows = walk(300, 3)
+    rows = rows.at((rows.a == 0) | (np.abs(rows.state.numbers[:, 0]) < cut))
+    covered = [evaluated(rows, rule, ALPHA, rows.starts).covered for rule in (always, who_acted, never)]
+    assert covered == [False, False, True]
+    whole = walk(300, 3)
+    assert all(evaluated(whole, rule, ALPHA, whole.starts).covered for rule in (always, who_acted, never))
+
+
+def test_rows_may_begin_within_an_episode():
+    """The rows of an episode whose head is missing are a cluster like any other."""
+    rows = walk(60, 4)
+    clusters = rows.at(np.arange(2, len(rows))).clusters
+    assert clusters[0] == 0
+    assert clusters[-1] == 59
 
 
 def test_no_error_where_the_features_do_not_carry_the_values(monkeypatch):

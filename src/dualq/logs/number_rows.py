@@ -59,7 +59,7 @@ class NumberRows:
     def clusters(self) -> Array:
         """Rows that may err together: episodes, or blocks of about sqrt(n) rows where there are few of them."""
         if self.first.sum() >= FEW_EPISODES:
-            return np.cumsum(self.first) - 1
+            return np.cumsum(self.first) - self.first[0]  # rows may begin within an episode
         length = max(1, round(np.sqrt(len(self))))
         blocks = np.arange(len(self)) // length
         return np.cumsum(np.append(True, (np.diff(blocks) != 0) | self.first[1:])) - 1

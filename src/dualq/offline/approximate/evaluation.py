@@ -12,7 +12,7 @@ Gives     V = mean v(s_0) + mean mu delta,   delta_i = r_i + alpha live_i v(s'_i
 Error     rows of one cluster (an episode, a block) may err together:  z_e = sum over its rows of mu delta / n,
           e^2 = sum_e (z_e - mean z)^2 + var v(s_0) / N_0
 
-What may be wrong with it is measured too. The effective size of mu, (sum mu+)^2 / (n sum mu+^2), is small where the
+What may be wrong with it is measured too. The effective size of mu, (sum mu)^2 / (n sum mu^2), is small where the
 rule goes where the log never was. The misfit is the share of the variance of delta that a forest on (s, a) foretells in
 rows that it has not seen: more than a little, and q is no function of these features; then there is no error to state.
 
@@ -54,7 +54,7 @@ ROWS_PER_FEATURE = 33  # of psi
 MOST_FEATURES = 900  # of psi
 RIDGE_S = (1e-9, 1e-5, 1e-3)  # on the intercept, on what actions share, on what each adds
 RIDGE_H = (0.0, 1e-9, 1e-7)
-LEAST_EFFECTIVE = 0.05  # below: the rule goes where the log never was
+LEAST_EFFECTIVE = 0.03  # below: the rule goes where the log never was
 MOST_MISFIT = 0.05  # above: the features do not carry the values
 
 
@@ -257,9 +257,8 @@ class Weighed:
 
 
 def effective_size(mu: Array) -> float:
-    """The share of the rows that as many rows of equal weight would be: (sum mu+)^2 / (n sum mu+^2)."""
-    above = np.maximum(mu, 0.0)
-    return float(above.sum() ** 2 / max(above.size * (above**2).sum(), np.finfo(float).tiny))
+    """The share of the rows that as many rows of equal weight would be; weights below 0 tell of places never seen."""
+    return float(max(mu.sum(), 0.0) ** 2 / max(mu.size * (mu**2).sum(), np.finfo(float).tiny))
 
 
 def error_of(z: Array, start_values: Array) -> float:

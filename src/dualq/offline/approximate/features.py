@@ -26,7 +26,7 @@ from dualq.offline.approximate.inputs import Inputs
 Array = np.ndarray
 
 WIDTHS = (1.0, 0.4)  # of the two kernels
-LEAST_WAVES = 8  # cosines of each width, however few features are asked for
+LEAST_WAVES = 3  # cosines of each width, however few features are asked for
 
 
 class Phi(Protocol):

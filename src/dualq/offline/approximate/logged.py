@@ -47,7 +47,7 @@ def logged(rows: NumberRows, discount: float, start: States, seed: int = 0) -> L
     alike = replace(rows, a=np.zeros(len(rows), np.int64), actions=Labels([0]))
     phi = Features.of(rows, min(FEATURES, max(2, len(rows) // 33)), seed)
     found = Evaluator.of(alike, discount, start, seed, phi).weighed(_one).earning(rows.r)
-    if not (rows.has_episodes and _same(start, rows.starts)):
+    if not (rows.has_episodes and rows.first[0] and _same(start, rows.starts)):
         return Logged(replace(found, rows=rows), 1.0)
     episode, weight, last = _weights(rows, discount)
     mu = weight * len(rows) / (episode[-1] + 1)
