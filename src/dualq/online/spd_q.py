@@ -202,7 +202,7 @@ def _run(state, problem, s, a, r, s_next, ended, gamma, known, limits):
         x = advance(x)
         a_hat = np.uint64(below(x, n))
         if n < num_actions:
-            a_hat = _existing(available, s_hat, a_hat)
+            a_hat = nth_existing(available, s_hat, a_hat)
         hat = s_hat * num_actions + a_hat
 
         mu_k, Q_k, lambda_hat = mu[pair], Q[pair], lambda_[hat]
@@ -260,7 +260,7 @@ def _run(state, problem, s, a, r, s_next, ended, gamma, known, limits):
 
 
 @kernel
-def _existing(available, s, a):
+def nth_existing(available, s, a):
     """The a-th of the actions that exist in state s."""
     for b in range(np.uint64(available.shape[1])):
         if available[s, b]:
