@@ -54,7 +54,7 @@ ROWS_PER_FEATURE = 33  # of psi
 MOST_FEATURES = 900  # of psi
 RIDGE_S = (1e-9, 1e-5, 1e-3)  # on the intercept, on what actions share, on what each adds
 RIDGE_H = (0.0, 1e-9, 1e-7)
-LEAST_EFFECTIVE = 0.01  # below: the rule goes where the log never was
+LEAST_EFFECTIVE = 0.03  # below: the rule goes where the log never was
 MOST_MISFIT = 0.05  # above: the features do not carry the values
 
 
