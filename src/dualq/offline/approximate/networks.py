@@ -5,7 +5,9 @@
     tilted        argmax_a log beta(a|s) + Q(s,a)/tau: what was done, tilted to what is worth more
     softmax       a ~ pi(.|s): the dual policy, or the clone of what was done
 
-Q = min(Q1, Q2): of two opinions the lower one. What is learned with JAX (neural.py) is asked without it.
+Q is the mean of two opinions. In training the lower of them counts, against values that are high by luck; among the
+actions of one state that error is about the same for all, and the mean has less noise to choose by.
+What is learned with JAX (neural.py) is asked without it.
 """
 
 from __future__ import annotations
@@ -60,15 +62,15 @@ class SupportedRule:
     rare: float = RARE
 
     def values(self, states: States) -> Array:
-        """(n, A) what each action is worth, followed by what was learned, in discounted rewards."""
-        return self.scale * lower(self.q, self.inputs(states))
+        """(n, A) what each action is worth in discounted rewards, less tau times the distance from what was done."""
+        return self.scale * mean(self.q, self.inputs(states))
 
     def __call__(self, states: States) -> Array:
         """(n, A) probabilities: one of them is 1."""
         x = self.inputs(states)
         beta = softmax(self.clone(x))
         supported = beta >= np.minimum(self.rare, beta.max(axis=1, keepdims=True))
-        return best(np.where(supported, lower(self.q, x), -np.inf))
+        return best(np.where(supported, mean(self.q, x), -np.inf))
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +85,7 @@ class TiltedRule:
     def __call__(self, states: States) -> Array:
         """(n, A) probabilities: one of them is 1."""
         x = self.inputs(states)
-        return best(np.log(softmax(self.clone(x))) + lower(self.q, x) / self.tau)
+        return best(np.log(softmax(self.clone(x))) + mean(self.q, x) / self.tau)
 
 
 NETWORK_KINDS = (
@@ -95,9 +97,9 @@ NETWORK_KINDS = (
 )
 
 
-def lower(q: tuple[Network, Network], x: Array) -> Array:
-    """(n, A) the lower of two opinions on each action."""
-    return np.minimum(q[0](x), q[1](x))
+def mean(q: tuple[Network, Network], x: Array) -> Array:
+    """(n, A) the mean of two opinions on each action."""
+    return 0.5 * (q[0](x) + q[1](x))
 
 
 def softmax(logits: Array) -> Array:

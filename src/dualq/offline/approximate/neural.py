@@ -226,16 +226,17 @@ def compact(states: States, inputs: Inputs, some: slice) -> Array:
 
 def batch_of(cells: Traced, numbers: int, sizes: tuple[int, ...], actions: int) -> Batch:
     """Some rows of the table with categories and actions as indicators."""
-    import jax
     import jax.numpy as jnp
 
+    def hot(places: Traced, size: int) -> Traced:
+        return (places[:, None] == jnp.arange(size)).astype(cells.dtype)
+
     def expanded(columns: Traced) -> Traced:
-        hot = [jax.nn.one_hot(columns[:, numbers + j], size) for j, size in enumerate(sizes)]
-        return jnp.hstack([columns[:, :numbers], *hot])
+        return jnp.hstack([columns[:, :numbers], *(hot(columns[:, numbers + j], n) for j, n in enumerate(sizes))])
 
     width = numbers + len(sizes)
     x, x_next = expanded(cells[:, :width]), expanded(cells[:, width : 2 * width])
-    return Batch(x, jax.nn.one_hot(cells[:, -3], actions), cells[:, -2], x_next, cells[:, -1])
+    return Batch(x, hot(cells[:, -3], actions), cells[:, -2], x_next, cells[:, -1])
 
 
 # ---- the networks
