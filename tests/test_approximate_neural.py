@@ -271,3 +271,11 @@ def test_a_seed_says_all(jax):
     one, same, other = (neural.learned_neural(rows, 0.9, seed, steps=250)["dual"] for seed in (1, 1, 2))
     assert (matrix(one) == matrix(same)).all()
     assert (matrix(one) != matrix(other)).any()
+
+
+def test_steps_are_compiled_once(jax):
+    """What a chunk gives has the types of what it took; otherwise the second would be compiled anew, for seconds."""
+    before = neural.begin(0, 2, A, 0.0)
+    after = jax.eval_shape(neural.compiled(2, (), A), before, jax.numpy.zeros((8, 7)), 8, 250)
+    kinds = [[(x.shape, x.dtype, x.weak_type) for x in jax.tree.leaves(each[:-1])] for each in (before, after)]
+    assert kinds[0] == kinds[1]

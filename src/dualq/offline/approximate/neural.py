@@ -254,8 +254,8 @@ def begin(seed: int, width: int, actions: int, centre: float) -> Training:
     weights = tuple(scale * jax.random.normal(k, (5, *each)) for k, each, scale in drawn)
     biases = tuple(jnp.zeros((5, 1, out)) for _, out in shape)
     nets = Stack(weights, (*biases[:2], biases[2].at[: V.stop].set(centre)))
-    learned = nets, jnp.log(FIRST_TAU)
-    return Training(learned, part(nets, Q), adam().init(learned), jnp.zeros((), int), key)
+    learned = nets, jnp.full((), np.log(FIRST_TAU), jnp.float32)  # of one type from the first step: compiled once
+    return Training(learned, part(nets, Q), adam().init(learned), jnp.zeros((), jnp.int32), key)
 
 
 def adam() -> optax.GradientTransformation:
