@@ -112,7 +112,8 @@ def test_without_jax_one_line_says_what_to_install(monkeypatch):
 # ---- the training, against a twin in NumPy
 
 
-def test_the_forward_pass_of_the_rules_is_the_one_of_the_training(jax):
+def test_the_forward_pass_of_the_rules_is_the_one_of_the_training(jax, monkeypatch):
+    monkeypatch.setattr("dualq.offline.approximate.networks.BLOCK", 16)
     stack = neural.begin(3, 7, 4, 0.5).learned[0]
     stack = jax.tree.map(lambda x: x + 0.3, stack)
     x = np.random.default_rng(0).normal(size=(50, 7))

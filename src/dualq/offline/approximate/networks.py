@@ -23,6 +23,7 @@ from dualq.offline.approximate.inputs import Inputs
 Array = np.ndarray
 
 RARE = 0.03  # an action that is done less often than this in a state is not supported there
+BLOCK = 65_536  # rows at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +34,10 @@ class Network:
     biases: tuple[Array, ...]  # (out,) each
 
     def __call__(self, x: Array) -> Array:
-        """(n, out) of inputs (n, in)."""
+        """(n, out) of inputs (n, in), some rows at a time: what is in between is wider than what is asked."""
+        return np.vstack([self._of(x[i : i + BLOCK]) for i in range(0, max(1, len(x)), BLOCK)])
+
+    def _of(self, x: Array) -> Array:
         for W, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
             x = np.maximum(x @ W + b, 0.0)
         return x @ self.weights[-1] + self.biases[-1]
@@ -85,7 +89,7 @@ class TiltedRule:
     def __call__(self, states: States) -> Array:
         """(n, A) probabilities: one of them is 1."""
         x = self.inputs(states)
-        return best(np.log(softmax(self.clone(x))) + mean(self.q, x) / self.tau)
+        return best(self.clone(x) + mean(self.q, x) / self.tau)  # logits are log beta up to a term of the state
 
 
 NETWORK_KINDS = (
