@@ -141,6 +141,8 @@ def test_values_and_costs_have_their_closed_form():
     value = 1.25 * (3.0 / (1 - going) + going / (1 - going) ** 2)
     found, error = true_value(problem, problem.behaviour, seed=1, episodes=40_000)
     assert abs(found - value) <= 5.0 * error < 0.03 * value
+    from_5 = returns(problem, problem.behaviour, 1, 40_000, start=States(np.array([[4.0], [6.0]]), np.empty((2, 0))))
+    assert abs(from_5.mean() - value - 1.25 * 2.0 / (1 - going)) <= 5.0 * from_5.std() / 200.0
     cost, error = true_cost(problem, problem.behaviour, "one", seed=1, episodes=40_000)
     assert abs(cost - 0.1 / (1 - going)) <= 5.0 * error < 0.03 * cost
 

@@ -87,10 +87,14 @@ class _Moment(NamedTuple):
     going: Array
 
 
-def _walk(problem: NumberProblem, rule: Rule, seed: int | list[int], episodes: int, steps: int) -> Iterator[_Moment]:
+def _walk(
+    problem: NumberProblem, rule: Rule, seed: int | list[int], episodes: int, steps: int, start: States | None = None
+) -> Iterator[_Moment]:
     """Step after step of many episodes; those that have ended go on unseen, so that noise stays common."""
     world, choice = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2))
     state, going = problem.start(world, episodes), np.ones(episodes, bool)
+    if start is not None:
+        state = start.at(np.arange(episodes) % len(start))
     for _ in range(steps):
         a = _chosen(rule(state), choice.random((episodes, 1)))
         step = problem.step(world, state, a)
@@ -190,11 +194,21 @@ def _labelled(labels: tuple[Label, ...], places: Array) -> Array:
     return np.array(labels)[places]
 
 
-def returns(problem: NumberProblem, rule: Rule, seed: int = 0, episodes: int = 4_000, cost: str | None = None) -> Array:
-    """(episodes,) sum_k alpha^k r_k of each, or of a cost; those of two rules with one seed share their noise."""
+def returns(
+    problem: NumberProblem,
+    rule: Rule,
+    seed: int = 0,
+    episodes: int = 4_000,
+    cost: str | None = None,
+    start: States | None = None,
+) -> Array:
+    """(episodes,) sum_k alpha^k r_k of each, or of a cost; those of two rules with one seed share their noise.
+
+    `start` are the first states, where they are not the problem's own: each as often as the others.
+    """
     alpha, total = problem.discount, np.zeros(episodes)
     late = math.ceil(math.log(NEGLIGIBLE) / math.log(alpha))
-    for k, moment in enumerate(_walk(problem, rule, seed, episodes, late)):
+    for k, moment in enumerate(_walk(problem, rule, seed, episodes, late, start)):
         total += alpha**k * np.where(moment.going, moment.step.r if cost is None else moment.step.costs[cost], 0.0)
     return total
 
@@ -338,7 +352,7 @@ class Maintenance:
     load'     .9 load + .1 + .07 xi, within [.4, 1.6]
     heat'     .8 heat + .35 load (run), + .12 load (slow), + 0 (repair), + .05 xi, at least 0
     wear'     wear + .02 (1 + heat^2) v + .02 u, v = 1 (run), .4 (slow);   .1 wear (repair)
-    failure   with probability 1 / (1 + exp(10.5 - 3.2 wear - 1.6 heat)) when run; less when slow, none when repaired
+    failure   with probability 1 / (1 + exp(10.5 - 3.2 wear sqrt(v) - 1.6 heat)), none when repaired
     reward    load (run), .55 load (slow), -2.5 (repair), and -30 at a failure
 
     The logged rule runs until wear is 1.7, whatever the heat, then repairs; one time in eight it does anything.
