@@ -10,6 +10,7 @@ it is made by hand. `gained` is the share of what lies between the log and the b
     --logs N       how many logs of each size        --first SEED   the first
     --jobs N       processes                         --methods      dualq's ways: auto partition linear neural bins
     --peers        cloning FQI IQL; "none" for none
+    --rules        linear neural: every rule that a learner offers, valued by `evaluated`, before one is chosen
 """
 
 import os
@@ -26,6 +27,7 @@ import warnings
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from importlib import import_module
 from typing import NamedTuple
 
 import numpy as np
@@ -39,7 +41,12 @@ from dualq.worlds.continuous import PROBLEMS, record, returns, to_table, true_ga
 
 # What the log's rule is worth, by 200,000 episodes, and how much more the policy of a fine grid is, by 50,000 under
 # the same noise; `--best` measures them again.
-KNOWN = {"inventory": (0.0, 0.0), "pricing": (0.0, 0.0), "maintenance": (0.0, 0.0), "dosing": (0.0, 0.0)}
+KNOWN = {
+    "inventory": (93.557, 34.975),  # ± .033, ± .094
+    "pricing": (84.646, 12.409),  # ± .078, ± .022
+    "maintenance": (12.984, 8.427),  # ± .029, ± .057
+    "dosing": (-10.330, 3.544),  # ± .017, ± .015
+}
 AXES = {
     "inventory": ({"stock": np.r_[0:14:43j, 15:30:8j], "level": 3 * np.exp(np.linspace(-1.2, 1.2, 15))}, 7),
     "pricing": ({"reference": np.linspace(2, 6, 41), "mood": np.linspace(-1.5, 1.5, 25)}, 7),
@@ -159,25 +166,44 @@ WAYS = {name: partial(approximated, approximation=name) for name in ("auto", "pa
 WAYS["8 bins"] = binned
 
 
+def offered(rows, discount, seed, learner):
+    """{name: (rule, its evaluation)} of all that a learner offers, before one of them is chosen."""
+    from dualq.offline.approximate.evaluation import evaluated
+
+    module = import_module(f"dualq.offline.approximate.{learner}")
+    rules = getattr(module, f"learned_{learner}")(rows, discount, seed)
+    return {name: (rule, evaluated(rows, rule, discount, rows.starts, seed)) for name, rule in rules.items()}
+
+
 # ---- one cell
 
 
+def promised(rows, discount, seed, method):
+    """{name: (rule, what it is expected to earn, the error of that, verdict)}: what a method makes of a log."""
+    if method in PEERS:
+        rule, expected = PEERS[method](rows, discount, seed)
+        return {method: (rule, expected, None, "")}
+    if method in WAYS:
+        fit, rule = WAYS[method](rows, discount, seed)
+        return {method: (rule, fit.expected.value, fit.expected.standard_error, fit.verdict)}
+    learner = method.removeprefix("rules of ")
+    rules = offered(rows, discount, seed, learner)
+    return {f"{learner}: {name}": (rule, e.value, e.standard_error, "") for name, (rule, e) in rules.items()}
+
+
 def answered(name, rows, seed, method):
-    """What one method makes of one log."""
+    """{name: Answer}; what a method raises is a result too."""
     problem, log = made(name), logged(name, rows, seed)
     begun = time.process_time()
     try:
-        if method in PEERS:
-            rule, promise = PEERS[method](log, problem.discount, seed)
-            expected, error, verdict = np.nan if promise is None else promise, np.nan, ""
-        else:
-            fit, rule = WAYS[method](log, problem.discount, seed)
-            expected, error, verdict = fit.expected.value, fit.expected.standard_error, fit.verdict
-    except Exception as failure:  # what a method raises is a result too
-        return f"{type(failure).__name__}: {failure}"
-    seconds = time.process_time() - begun
-    truth, here = simulated(name, problem, rule, log.starts)
-    return Answer(truth, here, *(np.nan if x is None else float(x) for x in (expected, error)), verdict, seconds)
+        found = promised(log, problem.discount, seed, method)
+    except Exception as failure:
+        return {method: f"{type(failure).__name__}: {failure}"}
+    seconds, answers = time.process_time() - begun, {}
+    for label, (rule, expected, error, verdict) in found.items():
+        numbers = [np.nan if x is None else float(x) for x in (expected, error)]
+        answers[label] = Answer(*simulated(name, problem, rule, log.starts), *numbers, verdict, seconds)
+    return answers
 
 
 def simulated(name, problem, rule, starts):
@@ -228,9 +254,11 @@ def measure(name, sizes, seeds, methods, pool):
     cells = [(rows, method) for rows in sizes for method in methods]
     jobs = {cell: [pool.submit(answered, name, cell[0], seed, cell[1]) for seed in seeds] for cell in cells}
     table = []
-    for (rows, method), waiting in jobs.items():
-        table.append(summed(method, rows, [job.result() for job in waiting], low, best))
-        print(name, *table[-1], sep="  ", file=sys.stderr, flush=True)
+    for (rows, _), waiting in jobs.items():
+        found = [job.result() for job in waiting]
+        for label in dict.fromkeys(label for one in found for label in one):
+            table.append(summed(label, rows, [one[label] for one in found if label in one], low, best))
+            print(name, *table[-1], sep="  ", file=sys.stderr, flush=True)
     note = (
         f"The log earns {low:.2f}, the best known policy {best:.2f}; {len(seeds)} simulated logs from seed {seeds[0]}, "
         f"mean ± standard error; values by {EPISODES:,} episodes under common noise."
@@ -264,10 +292,12 @@ def main():
     parser.add_argument("--methods", nargs="*", choices=WAYS, default=list(WAYS))
     parser.add_argument("--peers", nargs="*", choices=[*PEERS, "none"], default=list(PEERS))
     parser.add_argument("--best", action="store_true", help="measure the best known values again, and nothing else")
+    parser.add_argument("--rules", nargs="*", choices=["linear", "neural"], default=[])
     options = parser.parse_args()
     if options.best:
         return best_known([name for name in options.only if name in PROBLEMS])
-    methods = [*options.methods, *(peer for peer in options.peers if peer != "none")]
+    rules = [f"rules of {learner}" for learner in options.rules]
+    methods = [*options.methods, *rules, *(peer for peer in options.peers if peer != "none")]
     seeds = range(options.first, options.first + options.logs)
     with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
         for name in options.only:
