@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 from common import markdown, publish
 from continuous_peers import PEERS
-from controls import CONTROLS
+from controls import CONTROLS, agree
 
 import dualq
 from dualq.logs.reading.schema import Bins
@@ -83,6 +83,7 @@ def references(name):
     if name not in CONTROLS:
         low, gain = KNOWN[name]
         return low, low + gain
+    assert agree(problem) < 1e-5, f"{name} is not Gymnasium's"
     log, best = logged(name, 60_000, 0), float(returns(problem, problem.good, TRUTH_SEED, EPISODES).mean())
     return earned(log, problem.discount), best
 
