@@ -164,7 +164,7 @@ def binned(rows, discount, seed, bins=8):
 
 
 WAYS = {name: partial(approximated, approximation=name) for name in ("auto", "partition", "linear", "neural")}
-WAYS["8 bins"] = binned
+WAYS["bins"] = binned
 
 
 def offered(rows, discount, seed, learner):

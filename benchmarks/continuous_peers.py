@@ -7,6 +7,8 @@ IQL        implicit Q-learning (Kostrikov, Nair and Levine, 2022) of our own, tw
            deviations of the reward; the most likely action is taken
 """
 
+import math
+
 import numpy as np
 
 from dualq.offline.approximate.inputs import Inputs
@@ -29,7 +31,7 @@ def cloning(rows, discount, seed):
     return rule, None
 
 
-def fqi(rows, discount, seed, trees=25, leaf=10, iterations=40):
+def fqi(rows, discount, seed, trees=25, leaf=10, most=150):
     from sklearn.ensemble import ExtraTreesRegressor
 
     inputs, A = Inputs.of(rows), len(rows.actions)
@@ -42,6 +44,7 @@ def fqi(rows, discount, seed, trees=25, leaf=10, iterations=40):
         return model.predict(every).reshape(-1, A)
 
     target = rows.r
+    iterations = min(most, math.ceil(math.log(0.05) / math.log(discount)))  # until .05 of the first guess is left
     for _ in range(iterations):
         model.fit(pairs, target)
         target = rows.r + discount * rows.live * Q(after).max(axis=1)
@@ -117,4 +120,4 @@ def iql(rows, discount, seed, steps=8_000):
     return lambda states: np.eye(A)[_out(params["pi"], inputs(states)).argmax(axis=1)], expected
 
 
-PEERS = {"cloning": cloning, "FQI, extra trees": fqi, "IQL": iql}
+PEERS = {"cloning": cloning, "FQI": fqi, "IQL": iql}
