@@ -12,7 +12,7 @@ from dualq.model.mdp import MDP
 from dualq.model.policy import TablePolicy
 from dualq.offline.careful.clusters import influences, shared_factor
 from dualq.offline.careful.model import careful_model
-from dualq.offline.careful.selection_bias import kept_of
+from dualq.offline.careful.selection_bias import reliability_of
 from dualq.offline.limited.asked import Asked
 from dualq.offline.limited.estimates import Estimates
 
@@ -50,17 +50,19 @@ def test_the_expected_value_lies_within_its_errors():
 
 def test_what_is_kept_is_what_was_found():
     # Found to the last digit: all of it. Half found, and sure: between one half and 2/3, as with all rows.
-    assert kept_of([(3.0, 3.0, 0.0)]).value == pytest.approx(1.0, abs=1e-3)
-    half = kept_of([(1.0, 2.0, 1e-9)])
+    assert reliability_of([(3.0, 3.0, 0.0)]).value == pytest.approx(1.0, abs=1e-3)
+    half = reliability_of([(1.0, 2.0, 1e-9)])
     assert half.value == pytest.approx((1 / 2 + 2 / 3) / 2, abs=1e-3)
     assert half.standard_error == pytest.approx((2 / 3 - 1 / 2) / np.sqrt(12.0), rel=0.01)
     # More was found than promised: no more is expected, but it may be more.
-    more = kept_of([(3.0, 2.0, 1e-9)])
+    more = reliability_of([(3.0, 2.0, 1e-9)])
     assert more.value == 1.0
     assert more.standard_error == pytest.approx(0.5, abs=1e-3)
     # Nothing was asked, or the answer is mere noise.
-    assert kept_of([(5.0, 1.0, 1e9)]).standard_error == pytest.approx(kept_of([]).standard_error, rel=1e-3)
-    assert kept_of([]).standard_error > 0.3
+    assert reliability_of([(5.0, 1.0, 1e9)]).standard_error == pytest.approx(
+        reliability_of([]).standard_error, rel=1e-3
+    )
+    assert reliability_of([]).standard_error > 0.3
 
 
 # ---- rare costs

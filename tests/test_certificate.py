@@ -543,9 +543,9 @@ def test_refusals():
             call(*words, 1.0, [1.0, 0.0])
     with pytest.raises(ModelError, match=r"confidence is '0\.95'"):
         dualq.Regret(0.5, confidence="0.95")
-    with pytest.raises(ModelError, match=r"start has shape \(4,\)"):
+    with pytest.raises(ModelError, match=r"start: the weights have shape \(4,\); .* for each of 2 states"):
         dualq.certificate_of(counts, policy, 0.9, [1.0, 0.0, 0.0, 0.0])
-    with pytest.raises(ModelError, match="negative weight"):
+    with pytest.raises(ModelError, match="start: the weight of state=1 is -1; weights must be finite and not negative"):
         dualq.certificate_of(counts, policy, 0.9, [1.0, -1.0])
     with pytest.raises(ModelError, match="the policy is for"):
         dualq.certificate_of(counts, dualq.TablePolicy([[1.0]]), 0.9, [1.0, 0.0])

@@ -41,7 +41,7 @@ def test_a_continuous_action_is_refused_before_anything_is_counted(monkeypatch):
     log = table() | {"do": np.random.default_rng(1).uniform(0, 1, 2000)}
     monkeypatch.setattr("dualq.logs.reading.read_log.count_table", lambda *log: pytest.fail("it was counted"))
     with pytest.raises(
-        dualq.LogError, match=r"the action 'do' has 2,000 different numbers in 2,000 rows; .*--bins do=5"
+        dualq.LogError, match=r"the action 'do' has 2,000 different numbers in 2,000 rows; .*--action-bins 5"
     ):
         dualq.read_log(log, **WORDS)
 

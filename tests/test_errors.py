@@ -104,7 +104,7 @@ LOG = "s,a,r,when\n"
         ("0,x,1,0\n0,y,1,1,7\n", {}, {"line": 3}),
         ("0,x,1,0\n", {"clock": "sun"}, {"argument": "clock", "value": "sun"}),
         ("0,x,1,0\n", {"action": "b"}, {"argument": "action", "value": "b"}),
-        ("0,x,1,0\n0,y,1,1\n", {"reward_range": (1, 0)}, {"column": "reward", "value": (1, 0)}),
+        ("0,x,1,0\n0,y,1,1\n", {"reward_range": (1, 0)}, {"argument": "reward_range", "column": "r", "value": (1, 0)}),
     ],
 )
 def test_a_log_says_which_file_row_column_and_value(tmp_path, text, options, parts):

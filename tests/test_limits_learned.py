@@ -342,7 +342,7 @@ def test_without_pessimism_and_margin_it_is_the_plug_in_program():
     (kept,) = fit.limits
     assert kept.basis == "frequencies"
     # What is estimated leaves out the part of the difference from the log that is luck.
-    found_again = fit._estimates.kept(fit.asked[0], 0.3 - kept.logged)
+    found_again = fit._estimates.reliability(fit.asked[0], 0.3 - kept.logged)
     assert 0.5 < found_again.value <= 1.0
     assert kept.estimate == pytest.approx(kept.logged + found_again.value * (0.3 - kept.logged), abs=1e-4)
     assert fit.limits[0].price == pytest.approx(exact.prices["cost"], rel=1e-6)
@@ -540,7 +540,7 @@ def test_the_trade_off_is_concave_and_ends_where_the_programs_do(pessimism):
         assert columns["limit"][0] == pytest.approx(-least, abs=1e-5)
         (kept,) = fit.limits
         apart = columns["limit"] - kept.logged
-        parts = np.array([fit._estimates.kept(fit.asked[0], one).value for one in apart])
+        parts = np.array([fit._estimates.reliability(fit.asked[0], one).value for one in apart])
         assert (parts[apart >= 0.0] == 1.0).all()  # a policy that is dearer was not chosen for that
         expected = kept.logged + parts * apart
         np.testing.assert_allclose(columns["cost"], expected, atol=1e-5)
@@ -714,7 +714,7 @@ def test_the_page_says_how_far_the_greedy_policy_breaks_a_limit(many):
     (kept,) = many.limits
     words = " ".join(limit_words(many))
     greedy = float((occupancy_of(many, many.primal_policy.matrix)).sum())
-    part = many._estimates.kept(many.asked[0], greedy - kept.logged).value
+    part = many._estimates.reliability(many.asked[0], greedy - kept.logged).value
     assert kept.greedy == pytest.approx(kept.logged + part * (greedy - kept.logged), abs=1e-9)
     assert kept.free > 0.3
     assert kept.greedy < 0.3

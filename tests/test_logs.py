@@ -323,7 +323,7 @@ def test_a_log_is_read_only():
         ({"reward": [1.0, 4.0]}, r"row 1: reward is 4; the known range is \[0, 3\]"),
         ({"reward": [1.0]}, "must have the same number"),
         ({"time": [1]}, "column time has 1 rows; the others have 2"),
-        ({"reward_range": (3.0, 0.0)}, r"reward range is \[3, 0\]"),
+        ({"reward_range": (3.0, 0.0)}, r"reward_range is \(3.0, 0.0\); it must be two finite numbers"),
     ],
 )
 def test_what_is_wrong_with_a_log_is_said_with_its_row(change, message):

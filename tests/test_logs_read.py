@@ -506,7 +506,7 @@ def test_hostile_rows_stop_with_what_to_do(tmp_path, case):
         ),
         ({"bins": {"stock": [3, 1]}}, "bins for 'stock' are .*edges in rising order"),
         ({"reward_range": (0, 1)}, r"row 1 \(line 2\): profit is 1.5; the known range is \[0, 1\]"),
-        ({"reward_range": (1, 0)}, "the range of reward is .*the smaller one first"),
+        ({"reward_range": (1, 0)}, r"the range of profit is \(1, 0\); .* the smaller one first"),
         ({"cost_ranges": {"x": (0, 1)}}, "a range is given for 'x', which is no cost"),
         ({"terminal": "order"}, r"row 1 \(line 2\): order is 'a'; a flag must be true or false, yes or no"),
     ],

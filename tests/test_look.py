@@ -222,8 +222,15 @@ def test_bins_are_proposed_where_numbers_have_many_values(tmp_path):
     frame.to_csv(tmp_path / "log.csv", index=False)
     seen = dualq.look(tmp_path / "log.csv")
     assert seen.bins == {"load": "auto", "price": 5}
-    assert seen.command.endswith("--bins load=auto --bins price=5")
+    assert seen.numbers == ("load",)
+    assert "load is a number, and no label: few values come again" in seen.facts()
+    assert seen.command.endswith("--time day --bins price=5")
+    assert seen.commands["Or, with numbers cut into bins"].endswith("--bins load=auto --bins price=5")
     assert seen.suspicious == ()
+    asked = dualq.look(tmp_path / "log.csv", action_bins=[1.25, 1.5], numbers=["load"])
+    assert (asked.bins, asked.numbers, asked.suspicious) == ({}, ("load",), ())
+    assert asked.command.endswith("--action-bins 1.25,1.5 --numbers load")
+    assert dualq.look(frame, action_bins=3).command.endswith("time='day', action_bins=3, numbers='auto'))")
     assert dualq.look(tmp_path / "log.csv", bins={"load": 2, "price": 2}).bins == {"load": 2, "price": 2}
 
 

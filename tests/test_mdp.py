@@ -128,9 +128,9 @@ def test_default_weights_are_positive_even_without_rewards():
     mdp = MDP(np.full((4, 1, 4), 0.25), np.zeros((4, 1)), 0.5)
     np.testing.assert_array_equal(mdp.default_weights(), 0.25)
     np.testing.assert_array_equal(problems.two_state().mdp.default_weights(), 1.5)
-    with pytest.raises(ModelError, match="weight of state=1 is 0; weights must be positive"):
+    with pytest.raises(ModelError, match="weights: the weight of state=1 is 0; weights must be positive"):
         mdp.checked_weights([1, 0, 1, 1])
-    with pytest.raises(ModelError, match=r"weights have shape \(3,\); give one number, or one for each of 4 states"):
+    with pytest.raises(ModelError, match=r"weights: the weights have shape \(3,\); .* one for each of 4 states"):
         mdp.checked_weights([1, 1, 1])
 
 

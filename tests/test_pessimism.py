@@ -363,9 +363,9 @@ def test_what_is_refused():
     counts = counted([(0, 0, 1.0, 0, False)], 1, 1)
     with pytest.raises(LogError, match="pessimism is -1"):
         careful_model(counts, 0.9, pessimism=-1)
-    with pytest.raises(LogError, match="start has shape"):
+    with pytest.raises(LogError, match=r"start: the weights have shape \(2,\)"):
         careful_model(counts, 0.9, [1.0, 2.0])
-    with pytest.raises(LogError, match="start must be weights"):
+    with pytest.raises(LogError, match="start: all weights are zero"):
         careful_model(counts, 0.9, [0.0])
     with pytest.raises(LogError, match="no rows"):
         careful_model(Counts.from_arrays([], [], [], [], states=1, actions=1), 0.9)

@@ -12,7 +12,7 @@ from dualq.logs.blocks import counts_in_blocks
 from dualq.logs.counts import Counts
 from dualq.logs.starts import start_weights
 from dualq.offline.careful.model import careful_model
-from dualq.offline.careful.selection_bias import kept_of
+from dualq.offline.careful.selection_bias import reliability_of
 from dualq.offline.limited.estimates import Estimates
 from dualq.offline.limited.parsing import asked_for
 
@@ -139,7 +139,7 @@ def test_halves_keep_less_than_all_rows_do(part):
     # What half of the rows keep for sure, `part`, is with all of them between that and 2 part / (1 + part), the
     # reliability of a test of twice the length (Spearman; Brown), everywhere alike: mean and deviation of that.
     longer = 2.0 * part / (1.0 + part)
-    found = kept_of([(10.0 * part, 10.0, 1e-12)])
+    found = reliability_of([(10.0 * part, 10.0, 1e-12)])
     assert found.value == pytest.approx(0.5 * (part + longer), abs=1e-6)
     assert found.standard_error == pytest.approx((longer - part) / np.sqrt(12.0), rel=1e-3)
 

@@ -282,10 +282,10 @@ def test_an_action_that_does_not_exist_is_refused():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"start": [0.5, 0.2, 0.3]}, r"start has shape \(3,\); it must be \(2,\)"),
+        ({"start": [0.5, 0.2, 0.3]}, r"start: the weights have shape \(3,\); .* for each of 2 states"),
         ({"start": [0.5, 0.4]}, "start sums to 0.9; it must sum to 1"),
-        ({"start": [1.5, -0.5]}, "start in state=1 is -0.5"),
-        ({"start": [np.nan, 1.0]}, "start in state=0 is nan"),
+        ({"start": [1.5, -0.5]}, "start: the weight of state=1 is -0.5; weights must be finite and not negative"),
+        ({"start": [np.nan, 1.0]}, "start: the weight of state=0 is nan"),
         ({"behaviour": TablePolicy([[1.0, 0.0]])}, r"policy is for \(1, 2\) states and actions"),
         ({"reward_low": np.zeros(8)}, "must be given together"),
         ({"reward_low": np.zeros(3), "reward_high": np.ones(3)}, r"reward_low has shape \(3,\); it must be \(8,\)"),

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from dualq.online import QLearning as QLearning
     from dualq.online import Regret as Regret
     from dualq.online import SafeSPDQ as SafeSPDQ
+    from dualq.online import SPDQLinear as SPDQLinear
     from dualq.online import SPDRLUniform as SPDRLUniform
     from dualq.online import constant as constant
     from dualq.online import inverse_sqrt as inverse_sqrt

@@ -5,6 +5,7 @@ Anything may use it, and it uses nothing of dualq.
 errors       one family of exceptions; a message names the value, where it stands, and what would be right
 wording      numbers and names in sentences
 labels       labels of states and actions <-> indices
+numbers      numbers, ranges and weights as users give them, checked
 files        arrays on disk: whole or not at all, checked, never unpickled
 kernels      the one decorator of compiled kernels, and random numbers inside them
 transitions  rows as algorithms read them, a chunk at a time
@@ -44,6 +45,14 @@ if TYPE_CHECKING:
     from dualq.base.labels import Labels as Labels
     from dualq.base.labels import LabelsLike as LabelsLike
     from dualq.base.labels import as_labels as as_labels
+    from dualq.base.numbers import Weights as Weights
+    from dualq.base.numbers import as_distribution as as_distribution
+    from dualq.base.numbers import checked_interval as checked_interval
+    from dualq.base.numbers import checked_number as checked_number
+    from dualq.base.numbers import checked_numbers as checked_numbers
+    from dualq.base.numbers import checked_range as checked_range
+    from dualq.base.numbers import checked_weights as checked_weights
+    from dualq.base.numbers import weight_error as weight_error
     from dualq.base.state_columns import StateColumns as StateColumns
     from dualq.base.state_columns import States as States
     from dualq.base.transitions import WALK_STREAM as WALK_STREAM

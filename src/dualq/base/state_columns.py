@@ -68,7 +68,7 @@ class StateColumns:
 
     @cached_property
     def _places(self) -> dict[str, dict[Label, int]]:
-        return {name: {label: i for i, label in enumerate(labels)} for name, labels in self.categories.items()}
+        return {name: {_plain(label): i for i, label in enumerate(labels)} for name, labels in self.categories.items()}
 
     def coded(self, table: Mapping[str, ArrayLike]) -> States:
         """The states of a table: {column: values}; a frame will do. Labels that are not known have the place -1."""
@@ -80,7 +80,7 @@ class StateColumns:
         numbers = np.empty((rows, len(self.numbers)))
         for j, name in enumerate(self.numbers):
             numbers[:, j] = _finite(name, given[name])
-        places = [[self._places[name].get(_plain(v), -1) for v in given[name].tolist()] for name in self.categories]
+        places = [[self._places[name].get(_plain(v), -1) for v in _listed(given[name])] for name in self.categories]
         return States(numbers, np.array(places, np.int64).reshape(len(places), rows).T)
 
     def state(self, state: LabelLike) -> States:
@@ -115,9 +115,14 @@ def _one(value: Label) -> Array:
     return column
 
 
+def _listed(values: Array) -> list[Label]:
+    """Values as Python has them; moments to the microsecond, since finer ones would be counts of nanoseconds."""
+    return (values.astype("datetime64[us]") if values.dtype.kind == "M" else values).tolist()
+
+
 def _plain(value: Label) -> Label:
-    """Dates may be written as text; NumPy's scalars are Python's already."""
-    return value.isoformat() if isinstance(value, datetime.datetime) else value
+    """A date as text, as which it may be written too; NumPy's scalars are Python's already."""
+    return value.isoformat() if isinstance(value, datetime.date) else value
 
 
 def _finite(name: str, values: Array) -> Array:

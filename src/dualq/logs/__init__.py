@@ -19,17 +19,21 @@ from dualq.base.faces import face
 if TYPE_CHECKING:
     from dualq.logs.array_log import ArrayLog as ArrayLog
     from dualq.logs.blocks import counts_in_blocks as counts_in_blocks
+    from dualq.logs.checks.bins import inside_cells as inside_cells
     from dualq.logs.checks.coverage import Coverage as Coverage
     from dualq.logs.checks.findings import Finding as Finding
+    from dualq.logs.checks.numbers import number_checks as number_checks
     from dualq.logs.checks.returns import returns_of as returns_of
     from dualq.logs.checks.trace import Trace as Trace
     from dualq.logs.counts import Counts as Counts
     from dualq.logs.log import Log as Log
     from dualq.logs.number_rows import NumberRows as NumberRows
+    from dualq.logs.reading.auto_bins import roundest as roundest
     from dualq.logs.reading.look import look as look
     from dualq.logs.reading.looked import HEADER as HEADER
     from dualq.logs.reading.looked import Look as Look
     from dualq.logs.reading.options import READING as READING
+    from dualq.logs.reading.options import ActionBins as ActionBins
     from dualq.logs.reading.options import BinsAsked as BinsAsked
     from dualq.logs.reading.options import Columns as Columns
     from dualq.logs.reading.options import Moment as Moment

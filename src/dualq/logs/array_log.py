@@ -27,13 +27,16 @@ from numpy.typing import ArrayLike
 from dualq.base import Label, Labels, LogError, Recorded, Rows, write_whole
 from dualq.logs.checks.battery import checks_of
 from dualq.logs.checks.coverage import Coverage
-from dualq.logs.checks.drift import Periods, drift_of, periods_of_rows
+from dualq.logs.checks.drift import drift_of, periods_of_trace
 from dualq.logs.checks.findings import Finding
 from dualq.logs.checks.markov import if_not_too_long, markov_of_trace
-from dualq.logs.checks.trace import Trace
+from dualq.logs.checks.trace import Clock, Trace
 from dualq.logs.counts import Counts, Range, check_costs, check_rows
+from dualq.logs.number_rows import NumberRows
+from dualq.logs.reading.options import Columns
 from dualq.logs.reading.schema import Bins
 from dualq.logs.reading.sources import METADATA
+from dualq.logs.rows_of_trace import rows_of_trace
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -153,12 +156,18 @@ class ArrayLog:
         return cls(s, a, r, s_next, states, actions, ended, reward_range=reward_range, source=source, episode=episode)
 
     quarantine = None  # nothing is set aside
+    left_out = (0, 0)  # and every row has a successor
     has_order = True  # rows are kept in the order in which they happened
 
     @property
     def bins(self) -> dict[str, Bins]:
         """Nothing was cut into bins."""
         return {}
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """None: every state is a label."""
+        return ()
 
     @property
     def guessed(self) -> dict[str, tuple[str, ...]]:
@@ -214,9 +223,7 @@ class ArrayLog:
         """(S,) how often each state is the first of an episode."""
         if not self.has_episodes:
             raise LogError("no row of the log ends an episode, so it does not say where episodes begin")
-        order, first = self.by_episode()
-        first[1:] |= self.ended[order][:-1]
-        return np.bincount(self.state[order][first], minlength=len(self.states))
+        return self.trace().starts
 
     def by_episode(self) -> tuple[Array, Array]:
         """(rows,) an order of the rows, one episode after another and each by time; and where in it episodes begin."""
@@ -232,21 +239,16 @@ class ArrayLog:
         """What the log can tell and what it cannot: support, drift, what is missing."""
         counts, trace = self.counts(), self.trace()
         jumps = int((~trace.first[1:] & ~trace.follows[1:]).sum())
-        drift, by = drift_of(self._periods, counts.shape, level)
-        memory = if_not_too_long(counts, lambda: self.markov_test(level))
+        drift, by = drift_of(lambda periods: periods_of_trace(trace, periods), counts.shape, level)
+        memory = if_not_too_long(counts, lambda: markov_of_trace(trace, level))
         checks = checks_of(trace, level)
         return Coverage(counts, len(self), 0, 0, jumps, drift, by, level, memory, checks=checks)
-
-    def _periods(self, periods: int) -> Periods | None:
-        clock, by = self.time, "time"
-        if self.restarts and self.episode is not None:
-            clock, by = self.episode, "episode"
-        return periods_of_rows(self.rows, clock, by, len(self.states), periods)
 
     def trace(self) -> Trace:
         """The rows one after another, episode by episode."""
         order, first = self.by_episode()
         rows = Rows(*(column[order] for column in self.rows))
+        clock, by = (self.time, "time") if self.episode is None or not self.restarts else (self.episode, "episode")
         return Trace(
             s=rows.s,
             a=rows.a,
@@ -262,7 +264,12 @@ class ArrayLog:
             has_episodes=self.episode is not None,
             restarts=self.restarts,
             numbered=self.episode is not None and self.episode.dtype.kind in "biufM",
+            clock=Clock(clock[order].astype(float), "whole", by),
         )
+
+    def number_rows(self, numbers: Columns = None) -> NumberRows:
+        """The rows with labels that are numbers as numbers; numbers: the columns, by default those with many values."""
+        return rows_of_trace(self.trace(), self.states, self.actions, numbers, self.has_episodes)
 
     def check_ends(self) -> None:
         """Nothing to ask: `ended` says of every row whether it ended its episode."""
@@ -308,7 +315,12 @@ class ArrayLog:
             columns["ended"] = pa.array(self.ended)
         for cost, values in self.costs.items():
             if cost in columns:
-                raise LogError(f"the cost {cost!r} has the name of another column; call it otherwise")
+                raise LogError(
+                    f"the cost {cost!r} has the name of another column; call it otherwise",
+                    argument="costs",
+                    column=cost,
+                    value=cost,
+                )
             columns[cost] = pa.array(values)
         beside: dict[str, object] = {"source": self.source, "columns": self.columns}
         if self.range_known:
@@ -331,7 +343,7 @@ class ArrayLog:
 def _whole_numbers(name: str, values: ArrayLike, rows: int) -> Array:
     column = np.ascontiguousarray(values, np.int64)
     if column.shape != (rows,):
-        raise LogError(f"the column {name} has {column.size} rows; the others have {rows}")
+        raise LogError(f"the column {name} has {column.size} rows; the others have {rows}", column=name)
     return column
 
 
@@ -364,11 +376,11 @@ def _labelled(names: tuple[str, ...], labels: Labels, places: Array) -> dict[str
         kinds = sorted({type(value).__name__ for value in part})
         if len(kinds) > 1:  # Arrow would make 1.0 of 1 beside 0.5
             several = f"labels of the column {name!r} are of several types, {' and '.join(kinds)}"
-            raise LogError(f"{several}; a column must have one")
+            raise LogError(f"{several}; a column must have one", column=name)
         try:
             values = pa.array(part)
         except (pa.ArrowException, OverflowError) as error:
-            raise LogError(f"labels of the column {name!r} cannot be kept in a table ({error})") from None
+            raise LogError(f"labels of the column {name!r} cannot be kept in a table ({error})", column=name) from None
         chunks = [values.take(pa.array(places[i : i + TABLE_CHUNK])) for i in range(0, len(places), TABLE_CHUNK)]
         columns[name] = pa.chunked_array(chunks, values.type)
     return columns

@@ -32,7 +32,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from dualq.base import ErrorParts, Labels, LogError, Recorded, Rows
+from dualq.base import ErrorParts, Labels, LogError, Recorded, Rows, checked_range
 from dualq.logs.support import Support
 from dualq.model import MDP, checked_discount
 
@@ -348,9 +348,7 @@ def check_rows(
     drawn = (float(rows.r.min()), float(rows.r.max())) if rows.r.size else (0.0, 0.0)
     if reward_range is None:
         return drawn
-    low, high = reward_range
-    if not -np.inf < low <= high < np.inf:
-        raise LogError(f"the reward range is [{low:g}, {high:g}]; it must be two finite numbers, the smaller one first")
+    low, high = checked_range("reward_range", reward_range, LogError, argument="reward_range")
     wrong = (rows.r < low) | (rows.r > high)
     if wrong.any():
         i = int(wrong.argmax())
@@ -365,15 +363,25 @@ def check_costs(
     """Refuse costs that are not finite or out of range; the costs as arrays, and the range of each."""
     for cost in cost_ranges:
         if cost not in costs:
-            raise LogError(f"a range is given for the cost {cost!r}; the costs are {', '.join(costs) or 'none'}")
+            raise LogError(
+                f"a range is given for the cost {cost!r}; the costs are {', '.join(costs) or 'none'}",
+                argument="cost_ranges",
+                value=cost,
+            )
     arrays, ranges = {}, {}
     for cost, given in costs.items():
         values = np.ascontiguousarray(given, float)
         if values.shape != (rows,):
-            raise LogError(f"the cost {cost!r} has {values.size} values; there are {rows} rows")
+            raise LogError(
+                f"the cost {cost!r} has {values.size} values; there are {rows} rows",
+                argument="costs",
+                column=cost,
+                value=values.size,
+            )
         wrong = ~np.isfinite(values)
         drawn = (float(values.min()), float(values.max())) if rows and not wrong.any() else (0.0, 0.0)
-        low, high = cost_ranges.get(cost, drawn)
+        what = f"the range of the cost {cost!r}"
+        low, high = checked_range(what, cost_ranges.get(cost, drawn), LogError, argument="cost_ranges", column=cost)
         wrong |= (values < low) | (values > high)
         if wrong.any():
             i = int(wrong.argmax())

@@ -19,6 +19,7 @@ from dualq.base import Labels, Stream
 from dualq.logs.checks.coverage import Coverage
 from dualq.logs.checks.trace import Trace
 from dualq.logs.counts import Counts
+from dualq.logs.number_rows import NumberRows
 from dualq.logs.reading.schema import Bins
 
 Array = np.ndarray
@@ -37,7 +38,8 @@ class Log(Protocol):
     >>> class CountedLog:
     ...     source = "counts"
     ...     has_order = has_episodes = False
-    ...     bins, guessed, available, quarantine = {}, {}, None, None
+    ...     left_out = (0, 0)
+    ...     bins, numbers, guessed, available, quarantine = {}, (), {}, None, None
     ...
     ...     def __init__(self, counts):
     ...         self._counts = counts
@@ -62,7 +64,7 @@ class Log(Protocol):
     ...     def stream(self):
     ...         raise dualq.LogError("these rows have no order")
     ...
-    ...     starts = stream
+    ...     starts = number_rows = stream
     ...
     ...     def counts_between(self, cuts):
     ...         raise dualq.LogError("these rows have no order")
@@ -99,6 +101,11 @@ class Log(Protocol):
         ...
 
     @property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns of the state that stay numbers: then there are no counts, and `number_rows` has the rows."""
+        ...
+
+    @property
     def guessed(self) -> Mapping[str, tuple[str, ...]]:
         """{part: columns} that nobody named, and that were found by their names."""
         ...
@@ -123,6 +130,11 @@ class Log(Protocol):
         """Whether the log says where episodes begin."""
         ...
 
+    @property
+    def left_out(self) -> tuple[int, int]:
+        """How many rows have no successor, and how many were set aside."""
+        ...
+
     def __len__(self) -> int:
         """The number of rows that are used."""
         ...
@@ -145,6 +157,10 @@ class Log(Protocol):
 
     def trace(self) -> Trace | None:
         """The rows one after another, episode by episode; None where they have no order."""
+        ...
+
+    def number_rows(self) -> NumberRows:
+        """The rows with the state's numbers as they are, for learners that need no state to be seen twice."""
         ...
 
     def coverage(self, level: float = 0.01) -> Coverage:

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dualq.base import Labels, StateColumns, States
+from dualq.base import Label, Labels, LogError, StateColumns, States
 
 Array = np.ndarray
 
@@ -28,7 +28,7 @@ class NumberRows:
     state: States
     a: Array  # places of actions
     r: Array
-    next_state: States  # of any value where the episode ended
+    next_state: States  # the state itself where the episode ended
     ended: Array  # nothing follows
     episode: Array  # 0, 1, 2, ...: rows of one episode have one number, and stand together
     costs: Mapping[str, Array] = field(default_factory=dict)
@@ -58,11 +58,11 @@ class NumberRows:
     @cached_property
     def clusters(self) -> Array:
         """Rows that may err together: episodes, or blocks of about sqrt(n) rows where there are few of them."""
-        if self.first.sum() >= FEW_EPISODES:
-            return np.cumsum(self.first) - 1
-        length = max(1, round(np.sqrt(len(self))))
-        blocks = np.arange(len(self)) // length
-        return np.cumsum(np.append(True, (np.diff(blocks) != 0) | self.first[1:])) - 1
+        border = np.diff(self.episode) != 0  # an episode whose first row cannot be used is one too
+        if border.sum() + 1 < FEW_EPISODES:
+            length = max(1, round(np.sqrt(len(self))))
+            border |= np.diff(np.arange(len(self)) // length) != 0
+        return np.append(0, np.cumsum(border))[: len(self)]
 
     def at(self, which: Array) -> NumberRows:
         """The rows at these places, or where this mask holds, in their order."""
@@ -84,6 +84,28 @@ class NumberRows:
         drawn = np.random.default_rng(seed).permutation(clusters[-1] + 1) % 2 == 0
         return self.at(drawn[clusters]), self.at(~drawn[clusters])
 
+    def coded_as(self, columns: StateColumns, actions: Labels) -> NumberRows:
+        """The same rows with the places that labels have elsewhere: in another log, or for another policy."""
+        places = np.array([actions.index(label) for label in self.actions], np.int64)
+
+        def states(mine: States) -> States:
+            coded = [
+                np.array([*(_place(columns, name, label) for label in labels), -1], np.int64)[mine.categories[:, j]]
+                for j, (name, labels) in enumerate(self.columns.categories.items())
+            ]
+            return States(mine.numbers, np.array(coded, np.int64).reshape(len(coded), len(mine)).T)
+
+        if self.columns.names != columns.names or self.columns.numbers != columns.numbers:
+            raise LogError(f"the state has the columns {', '.join(self.columns.names)}, not {', '.join(columns.names)}")
+        moved = {"state": states(self.state), "next_state": states(self.next_state), "a": places[self.a]}
+        return replace(self, columns=columns, actions=actions, **moved)
+
     def earning(self, rewards: Array) -> NumberRows:
         """The same rows with other rewards: a cost, or a reward less what a cost is worth."""
         return replace(self, r=rewards)
+
+
+def _place(columns: StateColumns, category: str, label: Label) -> int:
+    """Of a label among those of a category; -1 where it is not one of them."""
+    labels = columns.categories[category]
+    return labels.index(label) if label in labels else -1

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dualq.base import Label, LogError, ModelError
+from dualq.base import Label, LogError, as_distribution, checked_weights
 from dualq.logs.counts import Counts
 from dualq.logs.log import Log
 
@@ -30,11 +30,15 @@ def start_weights(log: Log | Counts, start: Start = None) -> Array:
     if start is None:
         start = "log" if episodic is None else "episodes"
     if isinstance(start, Mapping):
-        weights = _given(counts, start)
+        weights = checked_weights("start", start, counts.states, LogError)
     elif start == "episodes":
         if episodic is None:
             right = 'it has no episode column and no terminal flags, or no order; use "log" or "uniform"'
-            raise LogError(f"start is 'episodes', but the log does not say where episodes begin: {right}")
+            raise LogError(
+                f"start is 'episodes', but the log does not say where episodes begin: {right}",
+                argument="start",
+                value=start,
+            )
         weights = episodic.starts().astype(float)
     elif start == "log":
         weights = counts.visits.sum(axis=1).astype(float)
@@ -44,21 +48,5 @@ def start_weights(log: Log | Counts, start: Start = None) -> Array:
         weights = seen.astype(float)
     else:
         right = '"episodes", "log", "uniform", or {state label: weight}'
-        raise LogError(f"start is {start!r}; it must be {right}")
-    total = weights.sum()
-    if not total > 0.0:
-        raise LogError(f"start is {start!r}, which gives no state any weight; the log has {counts.total} rows")
-    return weights / total
-
-
-def _given(counts: Counts, start: Mapping[Label, float]) -> Array:
-    weights = np.zeros(len(counts.states))
-    for label, weight in start.items():
-        try:
-            place = counts.states.index(label)
-        except ModelError as error:
-            raise LogError(f"start: {error}") from None
-        if not 0.0 <= float(weight) < np.inf:
-            raise LogError(f"start: the weight of {counts.states.describe(place)} is {weight!r}; it must be at least 0")
-        weights[place] += float(weight)
-    return weights
+        raise LogError(f"start is {start!r}; it must be {right}", argument="start", value=start)
+    return as_distribution("start", weights, LogError)

@@ -1,6 +1,7 @@
 """TableLog: a log that stays where it lies; `read_log` makes one (reading/read_log.py).
 
-It is a `Log` (log.py) in which everything is computed by the engine that holds the table.
+It is a `Log` (log.py) in which the engine that holds the table counts. What depends on the order of rows is read off
+them, one after another in arrays (checks/trace.py), where the log is not too long for that; else the engine is asked.
 """
 
 from __future__ import annotations
@@ -15,21 +16,24 @@ import numpy as np
 from dualq.base import Labels, LogError
 from dualq.logs.checks.battery import checks_of
 from dualq.logs.checks.coverage import UNCLOCKED, Coverage
-from dualq.logs.checks.drift import drift_of, periods_of_table
+from dualq.logs.checks.drift import Periods, drift_of, periods_of_table, periods_of_trace
 from dualq.logs.checks.ends import check_said
 from dualq.logs.checks.findings import Finding
-from dualq.logs.checks.markov import if_not_too_long, markov_of_table, unordered
-from dualq.logs.checks.trace import Trace, trace_of_table
+from dualq.logs.checks.markov import if_not_too_long, markov_of_table, markov_of_trace, unordered
+from dualq.logs.checks.trace import MOST_ROWS, Trace, trace_of_table
 from dualq.logs.counts import Counts
+from dualq.logs.number_rows import NumberRows
 from dualq.logs.reading.coding import Coder
 from dualq.logs.reading.columns import label_warnings
-from dualq.logs.reading.counting import Counted, check_repeats, flags_of
+from dualq.logs.reading.counting import Counted, check_repeats, first_states, flags_of
 from dualq.logs.reading.engines import reading
 from dualq.logs.reading.episodes import Episodes, episodes_of
+from dualq.logs.reading.options import Columns
 from dualq.logs.reading.progress import progress
 from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import Bins, Schema
 from dualq.logs.reading.sources import Source
+from dualq.logs.rows_of_trace import rows_of_trace
 from dualq.logs.stream import TableStream, time_order
 
 Array = np.ndarray
@@ -92,7 +96,12 @@ class TableLog:
     @property
     def bins(self) -> Mapping[str, Bins]:
         """{column: its Bins}: `log.bins["stock"].label(7.5)` is the label of a number."""
-        return self.questions.bins
+        return {column: bins for column, bins in self.questions.bins.items() if bins.edges}
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns of the state that stay numbers: then there are no counts, and `number_rows` has the rows."""
+        return self.questions.kept
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -103,7 +112,7 @@ class TableLog:
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What in the columns may be wrong, though it could be read."""
-        return (*self.opened.warnings, *label_warnings(self.opened, self.questions, self.counts()))
+        return (*self.opened.warnings, *label_warnings(self.opened, self.questions, self.counted.counts))
 
     @property
     def columns(self) -> dict[str, tuple[str, ...]]:
@@ -111,17 +120,28 @@ class TableLog:
         return {"state": self.schema.state, "next_state": self.schema.next_state, "action": self.schema.action}
 
     def __len__(self) -> int:
-        return self.counts().total
+        return self.counted.counts.total
 
     def __repr__(self) -> str:
-        states, actions = len(self.states), len(self.actions)
-        return f"TableLog({self.source}: {len(self):,} rows, {states:,} states, {actions:,} actions)"
+        actions = f"{len(self.actions):,} actions"
+        states = f"states with numbers ({', '.join(self.numbers)})" if self.numbers else f"{len(self.states):,} states"
+        return f"TableLog({self.source}: {len(self):,} rows, {states}, {actions})"
 
     # ---- counts
 
     def counts(self) -> Counts:
         """How often each transition occurs, and what it paid; counted once and kept."""
+        self._check_labels()
         return self.counted.counts
+
+    def _check_labels(self) -> None:
+        """A LogError where columns of the state stay numbers: what speaks of labels would leave them out."""
+        if self.numbers:
+            stays = (
+                f"{', '.join(map(repr, self.numbers))} {'stays a number' if len(self.numbers) == 1 else 'stay numbers'}"
+            )
+            right = f"read it with bins={dict.fromkeys(self.numbers, 8)}, or learn with approximation=..."
+            raise LogError(f"{self.opened.name}: {stays}, so states cannot be counted; {right}")
 
     def counts_between(self, cuts: Sequence[int]) -> list[Counts]:
         """The counts of the rows cuts[0] to cuts[1], ... in time order: one GROUP BY with the block among the keys."""
@@ -169,17 +189,17 @@ class TableLog:
     @property
     def reward_range(self) -> tuple[float, float]:
         """What rewards can be; where nobody said so, what they were."""
-        return self.counts().reward_range
+        return self.counted.counts.reward_range
 
     @property
     def range_known(self) -> bool:
         """Whether somebody said what rewards can be."""
-        return self.counts().range_known
+        return self.counted.counts.range_known
 
     @property
     def cost_ranges(self) -> Mapping[str, tuple[float, float]]:
         """{cost: what it can be, or what it was}."""
-        return self.counts().cost_ranges
+        return self.counted.counts.cost_ranges
 
     @property
     def dropped(self) -> int:
@@ -191,10 +211,16 @@ class TableLog:
         """Bad rows that were set aside."""
         return self.counted.skipped
 
+    @property
+    def left_out(self) -> tuple[int, int]:
+        """How many rows have no successor, and how many were set aside."""
+        return self.dropped, self.skipped
+
     # ---- rows and episodes
 
     def stream(self) -> TableStream:
         """The rows in time order, a chunk at a time, in bounded memory."""
+        self._check_labels()
         return TableStream(self.opened, self.counted)
 
     @property
@@ -210,7 +236,7 @@ class TableLog:
     @property
     def has_episodes(self) -> bool:
         """Whether the log says where episodes begin: flags that never hold say nothing."""
-        return self.questions.can_begin and bool(self.schema.episode or self.counts().ended.any())
+        return self.questions.can_begin and bool(self.schema.episode or self.counted.counts.ended.any())
 
     def starts(self) -> Array:
         """(S,) how often each state is the first of an episode."""
@@ -218,20 +244,21 @@ class TableLog:
 
     @cached_property
     def _starts(self) -> Array:
+        self._check_labels()
         if not self.has_episodes:
             raise LogError(
                 f"{self.opened.name}: the log does not say where episodes begin; give episode=... and time=..."
             )
-        q = self.questions
+        if (trace := self._whole_trace) is not None:
+            return trace.starts
         with progress(self.opened, "looking for first states in"), reading(self.opened.name):
-            found = q.first_states().to_pyarrow()
-        places = self.counted.states.find([found[s].combine_chunks() for s in q.s])
-        return np.bincount(places[places >= 0], found["n"].to_numpy()[places >= 0], len(self.states)).astype(np.int64)
+            return first_states(self.counted)
 
     # ---- what it cannot tell
 
     def coverage(self, level: float = 0.01) -> Coverage:
         """What the log can tell and what it cannot: support, drift, what is missing; computed once for each level."""
+        self._check_labels()
         if level not in self._coverages:
             with progress(self.opened, "looking for drift in"), reading(self.opened.name):
                 check_repeats(self.opened, self.questions, len(self))
@@ -242,10 +269,10 @@ class TableLog:
         counts, q = self.counts(), self.questions
         timed = q.schema.next_state and q.schema.time is not None
         jumps = int(q.jumps().to_pyarrow().as_py()) if timed else None
-        drift, by = drift_of(lambda periods: periods_of_table(self.counted, periods), counts.shape, level)
+        drift, by = drift_of(self._periods, counts.shape, level)
         memory, remarks = None, self.remarks
         if self.has_order:
-            memory = if_not_too_long(counts, lambda: markov_of_table(self.opened.name, self.counted, level))
+            memory = if_not_too_long(counts, lambda: self.markov_test(level))
             remarks = remarks if by is not None else (*remarks, UNCLOCKED)
         else:
             untested = "whether the system changed, or earlier states matter, was not tested"
@@ -253,6 +280,10 @@ class TableLog:
         checks = checks_of(self.trace(), level)
         used = len(self), self.dropped, self.skipped
         return Coverage(counts, *used, jumps, drift, by, level, memory, remarks, checks, self.warnings)
+
+    def _periods(self, periods: int) -> Periods | None:
+        trace = self._whole_trace
+        return periods_of_table(self.counted, periods) if trace is None else periods_of_trace(trace, periods)
 
     @cached_property
     def _coverages(self) -> dict[float, Coverage]:
@@ -273,13 +304,33 @@ class TableLog:
         with progress(self.opened, "reading row by row"), reading(self.opened.name):
             return trace_of_table(self.counted) if self.has_order else None
 
+    def number_rows(self, numbers: Columns = None) -> NumberRows:
+        """The rows with the state's numbers as they are, and its other columns as places of their labels.
+
+        numbers   columns that are to be numbers; by default those that stayed numbers, those in bins, and those whose
+                  labels are many different numbers. () makes a category of every column.
+        """
+        trace = self.trace()
+        if trace is None:
+            with progress(self.opened, "reading row by row"), reading(self.opened.name):
+                trace = trace_of_table(self.counted)
+        return rows_of_trace(trace, self.states, self.actions, numbers, self.has_episodes)
+
+    @property
+    def _whole_trace(self) -> Trace | None:
+        """The rows one after another, where all of them are read: then the engine need not be asked of their order."""
+        return self.trace() if len(self) + self.dropped <= MOST_ROWS else None
+
     def check_ends(self) -> None:
         """A LogError where episodes stop early and nothing says whether they ended there."""
         check_said(self.opened.name, self.counted, self.episodes, self.trace)
 
     def markov_test(self, level: float = 0.01) -> Finding:
         """Does the state before help to predict the next? If so, the state misses something."""
+        self._check_labels()
         with progress(self.opened, "looking at the states before in"), reading(self.opened.name):
+            if (trace := self._whole_trace) is not None:
+                return markov_of_trace(trace, level)
             return markov_of_table(self.opened.name, self.counted, level)
 
     def digest(self) -> str:

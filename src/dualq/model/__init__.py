@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dualq.model.chains import solve_ordered as solve_ordered
     from dualq.model.function_policy import FunctionPolicy as FunctionPolicy
     from dualq.model.function_policy import Rule as Rule
+    from dualq.model.function_policy import drawn as drawn
     from dualq.model.limits import ROUNDING as ROUNDING
     from dualq.model.limits import SIGNS as SIGNS
     from dualq.model.limits import ActionCap as ActionCap

@@ -30,7 +30,21 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from dualq.base import ErrorParts, Labels, LabelsLike, ModelError, as_labels, kernel, unsigned
+from dualq.base import (
+    ErrorParts,
+    Labels,
+    LabelsLike,
+    ModelError,
+    Weights,
+    as_labels,
+    checked_number,
+    checked_numbers,
+    checked_range,
+    checked_weights,
+    kernel,
+    unsigned,
+    weight_error,
+)
 
 Array = np.ndarray
 Sparse: TypeAlias = Any  # a SciPy matrix; SciPy has no types
@@ -105,7 +119,7 @@ class MDP:
 
         exists = None if available is None else _checked_available(available, states, num_actions)
         if exists is not None:
-            rows = _kept(rows, exists.ravel())
+            rows = _only(rows, exists.ravel())
 
         pairs = _Pairs(states, actions)
         indptr, indices, probabilities = _checked_rows(rows, exists, pairs)
@@ -214,32 +228,18 @@ class MDP:
         """The paper's eta: reward_bound / |S| in each state, 1 / |S| if the bound is zero (eta must be positive)."""
         return np.full(self.num_states, (self.reward_bound or 1.0) / self.num_states)
 
-    def checked_weights(self, weights: ArrayLike | None) -> Array:
+    def checked_weights(self, weights: Weights | None) -> Array:
         """Eta as an array: the default where it is None, one number for all states, or one per state; positive."""
         if weights is None:
             return self.default_weights()
         eta = self.checked_start(weights)
         if not eta.all():
-            raise self._weight_error(int((eta == 0.0).argmax()), 0.0)
+            raise weight_error("weights", self.states, int((eta == 0.0).argmax()), 0.0, "positive")
         return eta
 
-    def checked_start(self, weights: ArrayLike) -> Array:
+    def checked_start(self, weights: Weights) -> Array:
         """Where something starts, as an array: one number for all states, or one per state; some may be zero."""
-        start = _numbers("weights", weights)
-        if start.shape not in ((), (self.num_states,)):
-            raise ModelError(
-                f"weights have shape {start.shape}; give one number, or one for each of {self.num_states} states"
-            )
-        start = np.full(self.num_states, start)
-        wrong = ~(np.isfinite(start) & (start >= 0.0))
-        if wrong.any():
-            s = int(wrong.argmax())
-            raise self._weight_error(s, float(start[s]))
-        return start
-
-    def _weight_error(self, s: int, weight: float) -> ModelError:
-        words = f"weight of {self.states.describe(s)} is {weight:g}; weights must be positive"
-        return ModelError(words, argument="weights", state=self.states[s], value=weight)
+        return checked_weights("weights", weights, self.states)
 
     def q_values(self, V: Array) -> Array:
         """Q = R + alpha P V as an array (S, A); -inf where the action does not exist."""
@@ -252,7 +252,7 @@ class MDP:
 
 def checked_discount(discount: SupportsFloat | str) -> float:
     """A discount as a number; a ModelError where it is none."""
-    discount = _number("discount", discount)
+    discount = checked_number("discount", discount)
     if not 0.0 <= discount < 1.0:
         advice = " (for episodes that end, use absorbing states and, say, 0.999)" if discount == 1.0 else ""
         raise ModelError(
@@ -267,22 +267,6 @@ def _check_size(rewards: tuple[float, float], discount: float) -> None:
         raise ModelError(f"rewards up to {largest * (1.0 - discount):g} make values up to {largest:g}; scale them down")
 
 
-def _number(name: str, value: SupportsFloat | str) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise ModelError(f"{name} is {value!r}; it must be a number", argument=name, value=value) from None
-
-
-def _numbers(name: str, values: ArrayLike) -> Array:
-    try:
-        if np.iscomplexobj(values):
-            raise TypeError("these are complex")
-        return np.asarray(values, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"{name} must be an array of real numbers ({error})", argument=name) from None
-
-
 def _sparse_rows(P: ArrayLike | Sparse) -> tuple[Sparse, int]:
     """P as CSR (S*A, S), and A."""
     if sp.issparse(P):
@@ -291,7 +275,7 @@ def _sparse_rows(P: ArrayLike | Sparse) -> tuple[Sparse, int]:
         if num_states == 0 or num_rows == 0 or num_rows % num_states:
             raise ModelError(f"sparse P has shape {rows.shape}; it must be (S*A, S), row s*A + a for state s, action a")
         return sp.csr_array(rows), num_rows // num_states
-    P = _numbers("P", P)
+    P = checked_numbers("P", P)
     if P.ndim != 3 or P.shape[0] != P.shape[2] or 0 in P.shape:
         raise ModelError(f"P has shape {P.shape}; it must be (S, A, S): P[s, a, s'] (or sparse, (S*A, S))")
     num_states, num_actions, _ = P.shape
@@ -314,7 +298,7 @@ def _checked_available(available: ArrayLike, states: Labels, num_actions: int) -
     return exists
 
 
-def _kept(rows: Sparse, wanted: Array) -> sp.csr_array:
+def _only(rows: Sparse, wanted: Array) -> sp.csr_array:
     """The same rows, those that are not wanted emptied."""
     lengths = np.diff(rows.indptr)
     entries = np.repeat(wanted, lengths)
@@ -412,7 +396,7 @@ def _expected_rewards(
     """Expected rewards (S, A), and the range of the rewards that transitions of positive probability pay."""
     num_states, num_actions = shape
     sparse = sp.issparse(given)
-    rewards: Sparse = given if sparse else _numbers("rewards", given)
+    rewards: Sparse = given if sparse else checked_numbers("rewards", given)
     if not sparse and rewards.shape == shape:
         expected = np.zeros(shape)
         row, low, high = _copy_rewards(unsigned(indptr), np.ascontiguousarray(rewards).ravel(), expected.ravel())
@@ -463,10 +447,10 @@ def _checked_range(reward_bound: float | tuple[float, float] | None, drawn: tupl
         return drawn
     ends = np.atleast_1d(np.asarray(reward_bound, dtype=object))
     if np.ndim(reward_bound) == 0:
-        bound = _number("reward_bound", ends[0])
+        bound = checked_number("reward_bound", ends[0])
         low, high = (0.0 if drawn[0] >= 0.0 else -bound), bound
     elif ends.shape == (2,):
-        low, high = (_number("reward_bound", end) for end in ends)
+        low, high = checked_range("reward_bound", ends, argument="reward_bound")
     else:
         raise ModelError(f"reward_bound is {reward_bound!r}; it must be a number or a pair (low, high)")
     if not (np.isfinite(low) and np.isfinite(high) and low <= drawn[0] and drawn[1] <= high):

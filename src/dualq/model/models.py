@@ -202,8 +202,8 @@ def _labels(path: Path, arrays: dict[str, Array], name: str) -> Labels | None:
     try:
         if array.dtype != np.uint8:
             return Labels(array.tolist(), name[:-1])
-        kept = from_json_array(array)
-        return Labels([tuple(v) if isinstance(v, list) else v for v in kept["values"]], tuple(kept["names"]))
+        saved = from_json_array(array)
+        return Labels([tuple(v) if isinstance(v, list) else v for v in saved["values"]], tuple(saved["names"]))
     except ModelError as error:
         raise ModelError(f"{path}: {error}", **error.parts) from None
     except (ValueError, TypeError, KeyError):

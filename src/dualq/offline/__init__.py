@@ -2,6 +2,7 @@
 
 learning, learner   learn on one page, and the same in the shape of scikit-learn
 fit, trust          what was learned; what may be promised of it, and under which conditions
+approximate         states made of numbers: cells, linear features, networks; candidates judged alike
 careful             the model that does not believe thin rows: shrinkage, penalties, the winner's curse
 limited             limits kept: estimates of costs, the search inside them, the trade-off
 saved               a fit on disk, and a saved policy asked without what learned it
@@ -14,13 +15,16 @@ from typing import TYPE_CHECKING
 from dualq.base.faces import face
 
 if TYPE_CHECKING:
+    from dualq.offline.approximate.candidates import Candidate as Candidate
+    from dualq.offline.approximate.fit import NumberFacts as NumberFacts
+    from dualq.offline.approximate.fit import NumberFit as NumberFit
     from dualq.offline.careful.selection_bias import Estimate as Estimate
     from dualq.offline.fit import Fit as Fit
-    from dualq.offline.fit import load as load
     from dualq.offline.learner import PolicyLearner as PolicyLearner
     from dualq.offline.learning import learn as learn
-    from dualq.offline.limited.search import Kept as Kept
+    from dualq.offline.limited.search import LimitOutcome as LimitOutcome
     from dualq.offline.limited.trade_off import Frontier as Frontier
+    from dualq.offline.saved.loading import load as load
     from dualq.offline.saved.opening import decider_of as decider_of
     from dualq.offline.shapes import Change as Change
     from dualq.offline.shapes import StateFacts as StateFacts

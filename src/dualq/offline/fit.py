@@ -25,18 +25,20 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from dualq._version import __version__
 from dualq.base import CheckpointError, Label, LabelLike, write_whole
 from dualq.logs import Finding
-from dualq.model import FORMAT, Limit, Seed, TablePolicy, unpacked, write_policy, write_saved
+from dualq.model import FORMAT, Limit, Seed, TablePolicy, write_policy, write_saved
 from dualq.offline.careful.model import Estimate, pair_errors
 from dualq.offline.careful.pooling import Rows
 from dualq.offline.learned import Learned
@@ -44,9 +46,8 @@ from dualq.offline.limited.asked import Asked
 from dualq.offline.limited.estimates import Estimates
 from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.limited.trade_off import Frontier, frontier_of
-from dualq.offline.saved.format_1 import FORMAT_1
 from dualq.offline.saved.kinds import KINDS
-from dualq.offline.saved.opening import ARRAYS, NUMBERS, POLICY, Decider, open_saved, sha256_of
+from dualq.offline.saved.opening import ARRAYS, NUMBERS, POLICY, Decider, sha256_of
 from dualq.offline.shapes import Change, FitSummary, StateFacts
 from dualq.offline.stages import prove, solve
 from dualq.offline.summary import certificate_summary, estimate_summary, limit_summary
@@ -70,13 +71,20 @@ class Fit(Learned):
         solved = solve(self.modelled, "exact", limits, margin, confidence, method)
         return Fit(prove(solved, confidence, method, proven.value_range, proven.assumed))
 
+    approximation = "table"  # states are labels, or bins
+
+    @property
+    def set_aside(self) -> str | None:
+        """The file of the rows that were set aside, if there are some."""
+        return self.settings["set_aside"]
+
     @property
     def limits_kept(self) -> bool:
         """Whether every limit is promised, with the asked confidence; True where there are none.
 
         Nothing is promised by a proof whose assumptions are in doubt, as `withheld` says.
         """
-        return all(kept.kept and not (kept.basis == "proven" and self._doubts) for kept in self.limits)
+        return all(limit.kept and not (limit.basis == "proven" and self._doubts) for limit in self.limits)
 
     @property
     def contradicted(self) -> tuple[str, ...]:
@@ -241,6 +249,10 @@ class Fit(Learned):
         """The label of an action in a state, drawn where the policy is random; numbers find their bins."""
         return self._decider.act(state, seed, default)
 
+    def act_many(self, table: Mapping[str, ArrayLike], seed: Seed = None) -> list[Label]:
+        """The label of an action for each row of a table or frame with the state's columns; numbers find their bins."""
+        return self._decider.act_many(table, seed)
+
     @property
     def _decider(self) -> Decider:
         return Decider(self.policy, self.read.bins)
@@ -401,9 +413,3 @@ class Fit(Learned):
         text = json.dumps(numbers, indent=2, ensure_ascii=False, allow_nan=False, default=str)
         write_whole(folder / NUMBERS, (text + "\n").encode())
         return [str(folder / name) for name in (POLICY, NUMBERS, ARRAYS)]
-
-
-def load(folder: str | os.PathLike[str]) -> Fit:
-    """The Fit that `fit.save(folder)` wrote; `CheckpointError` where fit.json or solution.npz is missing or changed."""
-    trees, arrays = open_saved(folder)
-    return Fit(unpacked(trees["fit"], arrays, FORMAT_1 if trees["format"] == 1 else KINDS))

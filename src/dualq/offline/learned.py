@@ -11,7 +11,7 @@ from dualq.model import Solution, TablePolicy
 from dualq.offline.careful.model import Careful
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.limited.asked import Asked
-from dualq.offline.limited.search import Kept
+from dualq.offline.limited.search import LimitOutcome
 from dualq.offline.shapes import Settings
 from dualq.offline.stages import Counted, Modelled, Proven, Read, Solved
 from dualq.proof import Certificate, Ledger, Wanted
@@ -98,7 +98,7 @@ class Learned:
         return self.solved.reason
 
     @property
-    def limits(self) -> tuple[Kept, ...]:
+    def limits(self) -> tuple[LimitOutcome, ...]:
         """What became of each limit."""
         return self.solved.limits
 

@@ -15,8 +15,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from dualq.base import Label, LogError
-from dualq.logs import READING, BinsAsked, Columns, Moment, OneColumn, Start, read_log, start_weights
+from dualq.logs import READING, ActionBins, BinsAsked, Columns, Moment, OneColumn, Start, read_log, start_weights
 from dualq.model import TablePolicy
+from dualq.offline.approximate.fit import NumberFit
 from dualq.offline.fit import Fit
 from dualq.offline.learning import learn
 
@@ -29,10 +30,11 @@ class PolicyLearner:
 
     Parameters
     ----------
-    discount, confidence, start, pessimism, certificate, solver, limits, margin, value_range, assume
+    discount, confidence, start, pessimism, certificate, solver, limits, margin, value_range, assume, \
+approximation
         What `learn` is told.
-    state, action, reward, next_state, episode, time, terminal, truncated, costs, bins, reward_range, cost_ranges, \
-available, skip_bad, quarantine, table, delimiter, columns, since, until, clock, day_first
+    state, action, reward, next_state, episode, time, terminal, truncated, costs, bins, action_bins, numbers, \
+reward_range, cost_ranges, available, skip_bad, quarantine, table, delimiter, columns, since, until, clock, day_first
         What `read_log` is told of the columns.
 
     Attributes
@@ -56,7 +58,7 @@ available, skip_bad, quarantine, table, delimiter, columns, since, until, clock,
     PolicyLearner(discount=0.9, state='state', action='action', reward='reward', time='time')
     """
 
-    fit_: Fit | None = None
+    fit_: Fit | NumberFit | None = None
 
     def __init__(
         self,
@@ -71,6 +73,7 @@ available, skip_bad, quarantine, table, delimiter, columns, since, until, clock,
         margin: str = "certified",
         value_range: tuple[float, float] | None = None,
         assume: str | Iterable[str] = (),
+        approximation: str = "auto",
         state: Columns = None,
         action: Columns = None,
         reward: str | None = None,
@@ -81,6 +84,8 @@ available, skip_bad, quarantine, table, delimiter, columns, since, until, clock,
         truncated: OneColumn = None,
         costs: Columns = None,
         bins: BinsAsked | None = None,
+        action_bins: ActionBins | None = None,
+        numbers: Columns = None,
         reward_range: tuple[float, float] | None = None,
         cost_ranges: Mapping[str, tuple[float, float]] | None = None,
         available: Mapping[Label, Iterable[Label]] | None = None,
@@ -143,7 +148,7 @@ available, skip_bad, quarantine, table, delimiter, columns, since, until, clock,
             Itself.
         """
         reading, learning = self._params()
-        self.fit_ = learn(read_log(X, **reading), **learning)
+        self.fit_ = learn(X, **reading, **learning)
         actions = self.fit_.policy.actions
         self.classes_ = _as_array(list(actions), len(actions.names))
         return self
@@ -155,6 +160,8 @@ available, skip_bad, quarantine, table, delimiter, columns, since, until, clock,
         log never was, or never did in a state what the policy does there, it does what that log did.
         """
         reading, learning = self._params()
+        if isinstance(self._fitted, NumberFit):
+            return self._fitted.score(X, **reading)
         log = read_log(X, **reading)
         counts, policy = log.counts(), self._fitted.policy
         mdp, visits = counts.mdp(learning["discount"]), counts.visits
@@ -170,7 +177,7 @@ available, skip_bad, quarantine, table, delimiter, columns, since, until, clock,
         return float(start @ counts.support.to_log(TablePolicy(matrix, mdp.states, mdp.actions).value(mdp)))
 
     @property
-    def _fitted(self) -> Fit:
+    def _fitted(self) -> Fit | NumberFit:
         if self.fit_ is None:
             raise LogError("nothing was learned yet; call fit first")
         return self.fit_
@@ -187,6 +194,8 @@ available, skip_bad, quarantine, table, delimiter, columns, since, until, clock,
     def predict_proba(self, X: object) -> Array:
         """(n, actions) the probability of each action for each row, in the order of `classes_`."""
         fit = self._fitted
+        if isinstance(fit, NumberFit):
+            return fit.policy.rule(fit.columns.coded(_columns_of(X, fit.columns.names)))
         states = fit.policy.states
         places = [states.index(fit.label(row)) for row in _rows_of(X, states.names)]
         return fit.policy.matrix[np.array(places, int)]
@@ -219,6 +228,11 @@ class _ArrowTable(Protocol):
 
 def _rows_of(frame: object, names: tuple[str, ...]) -> list[tuple[Label, ...]]:
     """The rows of a frame (anything with columns by name), in these columns."""
+    return list(zip(*(column.tolist() for column in _columns_of(frame, names).values()), strict=True))
+
+
+def _columns_of(frame: object, names: tuple[str, ...]) -> dict[str, Array]:
+    """{column: values} of a frame."""
     if isinstance(frame, Mapping):
         columns, known = frame, list(frame)
     elif isinstance(frame, _ArrowTable):
@@ -231,4 +245,4 @@ def _rows_of(frame: object, names: tuple[str, ...]) -> list[tuple[Label, ...]]:
     if missing:
         right = f"a state needs {', '.join(names)}"
         raise LogError(f"the frame has no column {missing[0]!r}; {right}", column=missing[0])
-    return list(zip(*(np.asarray(columns[name]).tolist() for name in names), strict=True))
+    return {name: np.asarray(columns[name]) for name in names}

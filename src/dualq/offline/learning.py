@@ -16,6 +16,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dualq.logs import Start
+from dualq.offline.approximate.fit import NumberFit
+from dualq.offline.approximate.learning import Asked as NumberTask
+from dualq.offline.approximate.learning import check_approximation, is_of_numbers, learn_numbers
 from dualq.offline.fit import Fit
 from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.stages import check_words, count, model, prove, read, solve
@@ -34,9 +37,10 @@ def learn(
     margin: str = "certified",
     value_range: tuple[float, float] | None = None,
     assume: str | Iterable[str] = (),
+    approximation: str = "auto",
     progress: Callable[[str], None] | None = None,
     **columns: Any,
-) -> Fit:
+) -> Fit | NumberFit:
     """Learn a policy from a log, and say how good it is.
 
     log           a Log, or anything that `read_log` reads when its columns have common names
@@ -55,6 +59,10 @@ def learn(
                   "none": their estimates are, and nothing is promised
     value_range   what values can be, if more is known than rewards say: (0, 1) where only the end of an episode pays 1
     assume        what you vouch for where the log cannot tell: "set aside" (the rows set aside are like the others)
+    approximation what to do where columns of the state are numbers that hardly come again: "table" (they must be cut
+                  into bins), "partition" (cells that dualq finds), "linear" (features), "neural" (small networks), or
+                  "auto" (all of these, the best is chosen; a table where states are labels or bins). All but a table
+                  give a `NumberFit`
     progress      called with the name of each stage when it begins; what it raises stops the work there, and nothing is
                   left half done
     columns       of `read_log`, where `log` is not opened yet: state=..., action=..., reward=..., ...
@@ -62,7 +70,10 @@ def learn(
     begin = progress or (lambda stage: None)
     assumed = [assume] if isinstance(assume, str) else list(assume)
     check_words(solver, confidence, certificate, limits, assumed)
-    opened = read(log, discount, **columns)
+    check_approximation(approximation)
+    opened = read(log, discount, approximation, **columns)
+    if is_of_numbers(opened, approximation):
+        return learn_numbers(opened, NumberTask(approximation, discount, confidence, start, limits, certificate), begin)
     begin("Counting the log's rows")
     counted = count(opened, start, discount)
     begin("Learning (the first run also compiles)")

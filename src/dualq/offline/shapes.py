@@ -82,7 +82,7 @@ class FitSummary(Settings):
     conditions: list[str]
     contradicted: list[str]
     warnings: list[str]
-    limits: list[dict[str, object]]  # the fields of Kept
+    limits: list[dict[str, object]]  # the fields of LimitOutcome
     limits_kept: bool
     limits_wanted: list[dict[str, object]]  # the fields of Wanted
     costs: dict[str, dict[str, EstimateNumbers]]

@@ -32,7 +32,7 @@ from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.limited.asked import Asked
 from dualq.offline.limited.estimates import Estimates
 from dualq.offline.limited.parsing import LimitsGiven, asked_for
-from dualq.offline.limited.search import SHARE_OF_VALUE, Kept, keep, program_gap
+from dualq.offline.limited.search import SHARE_OF_VALUE, LimitOutcome, keep, program_gap
 from dualq.offline.solving import SOLVERS, on_log
 from dualq.offline.trust import ASSUMPTIONS
 from dualq.proof import (
@@ -66,12 +66,17 @@ class Read:
     log: Log | None = field(default=None, repr=False)  # None where a fit was loaded: its rows were not saved
 
 
-def read(log: object, discount: float = 0.95, **columns: Any) -> Read:
-    """Open a log; where nothing that comes later counts, and no word was said of it, every row is a case of its own."""
+def read(log: object, discount: float = 0.95, approximation: str = "table", **columns: Any) -> Read:
+    """Open a log; where nothing that comes later counts, and no word was said of it, every row is a case of its own.
+
+    approximation   all but "table": numbers that hardly come again stay numbers, unless bins are given for some
+    """
     if not isinstance(log, Log):
         later = (columns.get(part) for part in ("next_state", "time", "episode", "terminal", "truncated"))
         if discount == 0.0 and all(part in (None, False) for part in later):
             columns = columns | {"terminal": ROW}
+        if approximation != "table" and columns.get("bins") is None and columns.get("numbers") is None:
+            columns = columns | {"numbers": "auto"}
         log = read_log(log, **columns)
     elif columns:
         raise LogError(f"the log is open already; give {', '.join(columns)} to read_log")
@@ -188,7 +193,7 @@ class Solved:
     solver: str
     gap: float | None  # what the solver leaves open
     margin: str | None = None  # how far inside the limits; None where there are none
-    limits: tuple[Kept, ...] = ()  # what became of each limit
+    limits: tuple[LimitOutcome, ...] = ()  # what became of each limit
     asked: tuple[Asked, ...] = field(default=(), repr=False)  # the limits as they were asked for
     limits_wanted: tuple[Wanted, ...] = field(default=(), repr=False)  # pairs whose rows a promise would need most
     ledger: Ledger | None = field(default=None, repr=False)  # what of 1 - confidence the limits have taken

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from dualq.offline.careful.selection_bias import Estimate
-from dualq.offline.limited.search import Kept
+from dualq.offline.limited.search import LimitOutcome
 from dualq.offline.shapes import EstimateNumbers
 from dualq.proof import Certificate
 
@@ -15,7 +15,7 @@ def estimate_summary(estimate: Estimate) -> EstimateNumbers:
     return {"value": estimate.value, "standard_error": estimate.standard_error}
 
 
-def limit_summary(limit: Kept) -> dict[str, object]:
+def limit_summary(limit: LimitOutcome) -> dict[str, object]:
     """What became of a limit."""
     return {**dataclasses.asdict(limit), "standard_error": limit.error}
 

@@ -2,6 +2,7 @@
 
 algorithm                    what the loop asks of every algorithm
 spd_q, spd_q_limited         Algorithm 1, stochastic primal-dual Q-learning; the same with limits
+spd_q_linear                 the same with linear features of the state
 spd_rl, primal_dual          the earlier primal-dual method and its modification; the deterministic iteration
 q_learning, pdhg             the standard; primal-dual hybrid gradient on the counts of the rows so far
 settings, distributions      what a user chooses for any primal-dual method; what is known of M_k
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from dualq.online.q_learning import visits as visits
     from dualq.online.spd_q import SPDQ as SPDQ
     from dualq.online.spd_q_limited import SafeSPDQ as SafeSPDQ
+    from dualq.online.spd_q_linear import SPDQLinear as SPDQLinear
     from dualq.online.spd_rl import SPDRL as SPDRL
     from dualq.online.spd_rl import SPDRLUniform as SPDRLUniform
     from dualq.online.step_sizes import StepSize as StepSize

@@ -33,7 +33,7 @@ from dualq.base import ModelError, Rows
 from dualq.model import MDP, Sets, Solution, checked_distribution, gradients_M
 from dualq.online.algorithm import Traits
 from dualq.online.distributions import Distribution, as_known, told
-from dualq.online.settings import Choices
+from dualq.online.settings import PrimalDualSettings
 from dualq.worlds import Simulator, zeta_of
 
 Array = np.ndarray
@@ -64,7 +64,7 @@ class Problem(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class PrimalDual(Choices[State, Problem]):
+class PrimalDual(PrimalDualSettings[State, Problem]):
     """The deterministic iteration; it starts from Q, V, occupancy and ratio.
 
     Parameters
@@ -72,7 +72,7 @@ class PrimalDual(Choices[State, Problem]):
     distribution
         M: an array (S, A) of positive numbers, None for M = I, or a Simulator for M_k = diag(tau_k)
 
-    and the choices of `Choices`; zeta is at most the least entry of M.
+    and the settings of `PrimalDualSettings`; zeta is at most the least entry of M.
 
     Examples
     --------

@@ -40,7 +40,7 @@ class Problem(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Choices(Algorithm[StateT, ProblemT], Generic[StateT, ProblemT]):
+class PrimalDualSettings(Algorithm[StateT, ProblemT], Generic[StateT, ProblemT]):
     """The choices that the primal-dual methods share.
 
     Parameters

@@ -47,7 +47,7 @@ import numpy as np
 from dualq.base import Rows, advance, below, generator_state, kernel, unsigned
 from dualq.model import MDP, Solution, frequencies, project_state
 from dualq.online.distributions import Distribution, check_known, first_known, known_sum, known_sums, told
-from dualq.online.settings import Choices, Problem, averaging_weight, clip
+from dualq.online.settings import PrimalDualSettings, Problem, averaging_weight, clip
 
 Array = np.ndarray
 
@@ -74,7 +74,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SPDQ(Choices[State, Problem]):
+class SPDQ(PrimalDualSettings[State, Problem]):
     """Algorithm 1; it starts from Q, V, occupancy and ratio.
 
     Parameters
@@ -83,7 +83,7 @@ class SPDQ(Choices[State, Problem]):
         M_k, for the average of M_k mu_k: None where it is not known; an array (S, A) of positive numbers; a
         Simulator, for M_k = diag(tau_k); or "known", the M_k of the simulator that is trained on
 
-    and the choices of `Choices`.
+    and the settings of `PrimalDualSettings`.
 
     Examples
     --------
@@ -202,7 +202,7 @@ def _run(state, problem, s, a, r, s_next, ended, gamma, known, limits):
         x = advance(x)
         a_hat = np.uint64(below(x, n))
         if n < num_actions:
-            a_hat = _existing(available, s_hat, a_hat)
+            a_hat = nth_existing(available, s_hat, a_hat)
         hat = s_hat * num_actions + a_hat
 
         mu_k, Q_k, lambda_hat = mu[pair], Q[pair], lambda_[hat]
@@ -260,7 +260,7 @@ def _run(state, problem, s, a, r, s_next, ended, gamma, known, limits):
 
 
 @kernel
-def _existing(available, s, a):
+def nth_existing(available, s, a):
     """The a-th of the actions that exist in state s."""
     for b in range(np.uint64(available.shape[1])):
         if available[s, b]:

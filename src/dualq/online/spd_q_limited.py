@@ -58,7 +58,7 @@ from dualq.model import MDP, AnyLimit, Limit, Solution, as_limits
 from dualq.online import spd_q
 from dualq.online.algorithm import Traits
 from dualq.online.distributions import Distribution, known_sums, told
-from dualq.online.settings import Choices, Problem
+from dualq.online.settings import PrimalDualSettings, Problem
 from dualq.online.spd_q import SPDQ
 from dualq.solvers import LimitedSolution, most_room
 
@@ -116,7 +116,7 @@ class Limits(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SafeSPDQ(Choices[State, SafeProblem]):
+class SafeSPDQ(PrimalDualSettings[State, SafeProblem]):
     """Algorithm 1 with limits.
 
     Parameters

@@ -45,7 +45,7 @@ from dualq.base import Rows, advance, below, generator_state, kernel
 from dualq.model import MDP, Solution, frequencies, project_state
 from dualq.online.algorithm import Traits
 from dualq.online.distributions import uniform_pairs
-from dualq.online.settings import Choices, Problem, averaging_weight, clip
+from dualq.online.settings import PrimalDualSettings, Problem, averaging_weight, clip
 
 Array = np.ndarray
 
@@ -75,10 +75,10 @@ class UniformState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SPDRL(Choices[State, Problem]):
+class SPDRL(PrimalDualSettings[State, Problem]):
     """The off-policy modification: rows of any behaviour; the dual times the frequencies of the pairs.
 
-    The choices are those of `Choices`; it starts from V and ratio.
+    The settings are those of `PrimalDualSettings`; it starts from V and ratio.
 
     Examples
     --------
@@ -139,10 +139,10 @@ class SPDRL(Choices[State, Problem]):
 
 
 @dataclass(frozen=True, eq=False)
-class SPDRLUniform(Choices[UniformState, Problem]):
+class SPDRLUniform(PrimalDualSettings[UniformState, Problem]):
     """The method of Chen and Wang (2016): rows whose pairs are uniform and independent (`streams.UniformPairs`).
 
-    The choices are those of `Choices`, zeta aside; it starts from V and occupancy.
+    The settings are those of `PrimalDualSettings`, zeta aside; it starts from V and occupancy.
 
     Examples
     --------

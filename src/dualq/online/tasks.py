@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Iterable
 from functools import partial
 from typing import Any, Generic
 
 import numpy as np
 import scipy.sparse as sp
 
-from dualq.base import LogError, ModelError, PlaceT, Rows, Stream
+from dualq.base import LogError, ModelError, PlaceT, Rows, Stream, checked_range
 from dualq.logs import ArrayLog, Counts, Log, with_end
 from dualq.model import MDP, Solution
 from dualq.online.algorithm import Algorithm, ProblemT, StateT
@@ -151,7 +150,7 @@ def task_of_environment(
                 f"{name} must know how rare a pair can be before the first row; give zeta, rather too small"
             )
     if reward_range is not None:
-        reward_range = _checked_reward_range(reward_range)
+        reward_range = checked_range("reward_range", reward_range, argument="reward_range")
     played = Played(env, behaviour)
     stream = Counted(played, played.states, played.actions, reward_range)
     states = with_end(played.states)
@@ -232,13 +231,3 @@ def checked_zeta(algorithm: Algorithm[StateT, ProblemT], task: Task) -> float:
             stacklevel=3,
         )
     return zeta
-
-
-def _checked_reward_range(reward_range: Iterable[float]) -> tuple[float, float]:
-    try:
-        low, high = (float(end) for end in reward_range)
-    except (TypeError, ValueError):
-        low, high = np.inf, -np.inf
-    if not -np.inf < low <= high < np.inf:
-        raise ModelError(f"reward_range is {reward_range!r}; it must be two finite numbers, the smaller one first")
-    return low, high

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualq.base import LogError, ModelError
+from dualq.base import LogError, checked_interval
 from dualq.logs import Counts
 
 Array = np.ndarray
@@ -106,9 +106,7 @@ def value_range_of(value_range: tuple[float, float] | None, counts: Counts, alph
         low, high = min(low, 0.0), max(high, 0.0)
     if value_range is None:
         return low, high
-    given_low, given_high = (float(end) for end in value_range)
-    if not given_low <= given_high:
-        raise ModelError(f"the value range is [{given_low:g}, {given_high:g}]; the smaller end must come first")
+    given_low, given_high = checked_interval("value_range", value_range, argument="value_range")
     return max(low, given_low), min(high, given_high)
 
 

@@ -7,13 +7,12 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from dualq.base import Label, ModelError
+from dualq.base import Label, ModelError, Weights, as_distribution, checked_weights
 from dualq.logs import Counts
 from dualq.model import TablePolicy
 from dualq.proof.evidence import value_range_of
 
 Array = np.ndarray
-Weights: TypeAlias = Mapping[Label, float] | Sequence[float] | Array  # per state, or {state label: weight}
 Available: TypeAlias = Mapping[Label, Sequence[Label]] | Array | None  # {state: [actions]}, or (S, A) booleans
 
 
@@ -70,19 +69,9 @@ def checked_policy(policy: TablePolicy, counts: Counts) -> Array:
 
 def checked_start(start: Weights, counts: Counts) -> Array:
     """Where value is measured (S,), as a distribution."""
-    S = len(counts.states)
-    if isinstance(start, Mapping):
-        weights = np.zeros(S)
-        for label, weight in start.items():
-            weights[counts.states.index(label)] += weight
-    else:
-        weights = np.array(start, dtype=float)
-    if weights.shape not in ((S,), (S + 1,)):
-        raise ModelError(f"start has shape {weights.shape}; it must be {(S,)}, one weight per state")
-    weights = counts.support.to_log(weights)
-    if not ((weights >= 0.0).all() and 0.0 < weights.sum() < np.inf):
-        raise ModelError("start has a negative weight, or no positive one; weights must be a distribution over states")
-    return weights / weights.sum()
+    if not isinstance(start, Mapping) and np.shape(start) == (len(counts.states) + 1,):
+        start = counts.support.to_log(np.asarray(start))  # "(end)" is the last state of the empirical model
+    return as_distribution("start", checked_weights("start", start, counts.states))
 
 
 def _checked_available(available: Available, counts: Counts) -> Array:

@@ -202,20 +202,20 @@ def project_mass(x, sigma, mass, nu):
     """
     count = -1
     for _ in range(NEWTON):
-        total, weight, kept = 0.0, 0.0, 0
+        total, weight, left = 0.0, 0.0, 0
         for i in range(x.size):
             keep = x[i] > sigma[i] * nu
             total += x[i] if keep else 0.0
             weight += sigma[i] if keep else 0.0
-            kept += keep
-        if kept == 0:  # too far to the right: a nu at which one entry alone has the mass is on the left
+            left += keep
+        if left == 0:  # too far to the right: a nu at which one entry alone has the mass is on the left
             nu = -np.inf
             for i in range(x.size):
                 nu = max(nu, (x[i] - mass) / sigma[i])
             continue
-        if kept == count:
+        if left == count:
             break
-        nu, count = (total - mass) / weight, kept
+        nu, count = (total - mass) / weight, left
     for i in range(x.size):
         x[i] = max(x[i] - sigma[i] * nu, 0.0)
     return nu

@@ -4,6 +4,7 @@ simulator, walks   an MDP, who behaves in it, how rewards are drawn; the kernels
 mixing             how often a simulator visits every pair: zeta, and how fast that settles
 streams            every source of rows by name: a simulator, arrays, a Gymnasium environment
 problems           the paper's two, Garnet, chain, maze, queue, inventory, Gymnasium's tables
+continuous         problems with numbers in the state; their truth by simulation, or on a fine grid (gridded)
 sample_log         the log that ships with dualq, and the script that simulated it
 """
 

@@ -35,7 +35,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 
-from dualq.base import WALK_STREAM, ModelError, Rows, generator_state
+from dualq.base import WALK_STREAM, ModelError, Rows, checked_weights, generator_state
 from dualq.logs import ArrayLog
 from dualq.model import MDP, TablePolicy, solve_chain
 from dualq.worlds.walks import (
@@ -391,17 +391,11 @@ class Simulated:
 # ---- checks at the border
 
 
-def _checked_start(start: Array, mdp: MDP) -> Array:
-    start = np.array(start, dtype=float)
-    if start.shape != (mdp.num_states,):
-        raise ModelError(f"start has shape {start.shape}; it must be {(mdp.num_states,)}, one probability per state")
-    bad = ~(start >= 0.0)
-    if bad.any():
-        s = int(bad.argmax())
-        raise ModelError(f"start in {mdp.states.describe(s)} is {start[s]:g}; probabilities must not be negative")
+def _checked_start(given: Array, mdp: MDP) -> Array:
+    start = checked_weights("start", given, mdp.states)
     total = start.sum()
     if not abs(total - 1.0) <= TOLERANCE:
-        raise ModelError(f"start sums to {total:.10g}; it must sum to 1")
+        raise ModelError(f"start sums to {total:.10g}; it must sum to 1", argument="start", value=float(total))
     start /= total
     start.flags.writeable = False
     return start

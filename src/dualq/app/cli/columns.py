@@ -30,6 +30,11 @@ def listed(columns: str | None) -> list[str] | None:
     return None if columns is None else [name.strip() for name in columns.split(",")]
 
 
+def numbers_of(words: str | None) -> list[str] | str | None:
+    """The names in `wear,load`, or the word auto."""
+    return words if words == "auto" else listed(words)
+
+
 def or_none(column: Column) -> Column | Literal[False]:
     """False for the word `none`: there is no such column, and none is looked for."""
     return False if column in ("none", ["none"]) else column
@@ -58,6 +63,17 @@ def bins_of(words: list[str]) -> dict[str, BinsOf] | str:
             "--bins auto is for all columns; with other bins, name the columns it is for: --bins COLUMN=auto"
         )
     return "auto"
+
+
+def action_bins_of(word: str | None) -> int | list[float] | None:
+    """How many, or the edges, from N or EDGE,EDGE,...; None where nothing was said."""
+    if word is None:
+        return None
+    found = bins_of([f"action={word}"])
+    bins = "auto" if isinstance(found, str) else found["action"]
+    if isinstance(bins, str):
+        raise LogError(f"--action-bins {word}: cannot be understood; write 5 for 5 steps, or 0,10,50 for edges")
+    return bins
 
 
 def ranges_of(words: list[str]) -> dict[str, tuple[float, float]] | None:

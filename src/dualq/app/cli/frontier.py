@@ -36,9 +36,11 @@ def frontier(
         raise LogError(f"--out {out}: must end in {', '.join(CONTENTS)}", argument="out", value=str(out))
     with stages("Solving for every limit"):
         from dualq.base import write_whole
-        from dualq.offline import load
+        from dualq.offline import Fit, load
 
         fit = load(run)
+        if not isinstance(fit, Fit):
+            fit.frontier(limit)
         curve = fit.frontier(limit, points)
         if out is not None:
             write_whole(out, CONTENTS[out.suffix](fit, curve))

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from dualq.app.cli.columns import bins_of, listed, or_none, ranges_of, reading
+from dualq.app.cli.columns import action_bins_of, bins_of, listed, numbers_of, or_none, ranges_of, reading
 from dualq.app.cli.shared import Json, console, option, print_files, print_json, stages, working
 from dualq.base import LogError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from dualq.base import Label
-    from dualq.offline import Fit
+    from dualq.offline import Fit, NumberFacts, NumberFit
 
 
 Run = Annotated[
@@ -50,6 +52,8 @@ def learn(
     truncated: Annotated[str | None, reading("truncated")] = None,
     cost: Annotated[list[str] | None, reading("costs")] = None,
     bins: Annotated[list[str] | None, reading("bins")] = None,
+    action_bins: Annotated[str | None, reading("action_bins")] = None,
+    numbers: Annotated[str | None, reading("numbers")] = None,
     columns: Annotated[str | None, reading("columns")] = None,
     delimiter: Annotated[str | None, reading("delimiter")] = None,
     table: Annotated[str | None, reading("table")] = None,
@@ -86,6 +90,13 @@ def learn(
     margin: Annotated[
         str, typer.Option(metavar="KIND", help="How to keep limits: certified (guaranteed, if possible) or none.")
     ] = "certified",
+    approximation: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND",
+            help="How to learn if the state has numbers: auto, table (needs --bins), partition, linear or neural.",
+        ),
+    ] = "auto",
     online: Annotated[
         bool, typer.Option("--online", help="Use Algorithm 1 of the paper, row by row, instead of the exact solution.")
     ] = False,
@@ -119,6 +130,8 @@ def learn(
             truncated,
             cost,
             bins,
+            action_bins,
+            numbers,
             table,
             delimiter,
             columns,
@@ -146,6 +159,8 @@ def learn(
                     "truncated": or_none(truncated),
                     "costs": cost or (),
                     "bins": bins_of(bins or []),
+                    "action_bins": action_bins_of(action_bins),
+                    "numbers": numbers_of(numbers),
                     "columns": listed(columns),
                     "table": table,
                     "delimiter": delimiter,
@@ -174,26 +189,38 @@ def learn(
             margin=margin,
             value_range=_range("--value-range", value_range),
             assume=assume or (),
+            approximation=approximation,
             progress=begin,
         )
         files = [] if out is None else _written(fit, out, begin)
     if as_json:
         print_json(fit.summary() | {"files": files})
         return
-    from dualq.app.report.terminal import print_fit
-
     page = console()
-    print_fit(fit, page)
+    _print(fit, page)
     if log is None:
         page.print(
             "\nThis log is an example that ships with dualq; it is simulated. For your own: `dualq look LOG`, then "
             "`dualq learn LOG --state A,B --action X --reward R --time T`."
         )
-    aside = [fit.settings["set_aside"]] if fit.settings["set_aside"] else []
+    aside = [fit.set_aside] if fit.set_aside else []
     print_files(page, [*files, *aside], "to keep the policy, a report and all numbers, add --out DIR.")
 
 
-def _written(fit: Fit, out: Path, begin: Callable[[str], None]) -> list[str]:
+def _print(fit: Fit | NumberFit, page: Console) -> None:
+    from dualq.offline import Fit
+
+    if isinstance(fit, Fit):
+        from dualq.app.report.terminal import print_fit
+
+        print_fit(fit, page)
+    else:
+        from dualq.app.report.number_pages import print_number_fit
+
+        print_number_fit(fit, page)
+
+
+def _written(fit: Fit | NumberFit, out: Path, begin: Callable[[str], None]) -> list[str]:
     begin("Writing")
     files = fit.save(out)
     fit.report(out / "report.html")
@@ -203,9 +230,12 @@ def _written(fit: Fit, out: Path, begin: Callable[[str], None]) -> list[str]:
 def explain(run: Run, state: State, as_json: Json = False) -> None:
     """Explain one state: each action with its rows, what it is expected to earn, and what the new policy does."""
     with working("Loading"):
-        from dualq.offline import load
+        from dualq.offline import Fit, load
 
         fit = load(run)
+    if not isinstance(fit, Fit):
+        _explain_numbers(fit, fit.explain(_label(state)), as_json)
+        return
     facts = fit.explain(_label(state))
     if as_json:
         print_json(facts)
@@ -224,6 +254,26 @@ def explain(run: Run, state: State, as_json: Json = False) -> None:
     page.print(f"\n{below}")
     if words := chosen_under(fit):
         page.print(words, markup=False)
+
+
+def _explain_numbers(fit: NumberFit, facts: NumberFacts, as_json: bool) -> None:
+    if as_json:
+        print_json(facts)
+        return
+    from dualq.app.report.number_words import explained
+    from dualq.app.report.terminal import columns
+    from dualq.app.report.words import named
+
+    page = console()
+    first, header, rows, below = explained(fit, facts)
+    page.print(f"{named(facts['state'])}\n", style="bold", markup=False)
+    for line in first:
+        page.print(line)
+    page.print()
+    page.print(columns(header, rows))
+    page.print()
+    for line in below:
+        page.print(line, markup=False)
 
 
 def act(

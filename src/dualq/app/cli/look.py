@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dualq.app.cli.columns import bins_of, listed, or_none, reading
+from dualq.app.cli.columns import action_bins_of, bins_of, listed, numbers_of, or_none, reading
 from dualq.app.cli.shared import Json, console, print_json, stages
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ def look(
     truncated: Annotated[str | None, reading("truncated")] = None,
     cost: Annotated[list[str] | None, reading("costs")] = None,
     bins: Annotated[list[str] | None, reading("bins")] = None,
+    action_bins: Annotated[str | None, reading("action_bins")] = None,
+    numbers: Annotated[str | None, reading("numbers")] = None,
     columns: Annotated[str | None, reading("columns")] = None,
     delimiter: Annotated[str | None, reading("delimiter")] = None,
     day_first: Annotated[bool | None, reading("day_first")] = None,
@@ -62,6 +64,8 @@ def look(
             truncated=or_none(truncated),
             costs=cost,
             bins=bins_of(bins) if bins else None,
+            action_bins=action_bins_of(action_bins),
+            numbers=numbers_of(numbers),
             table=table,
             delimiter=delimiter,
             columns=listed(columns),

@@ -194,6 +194,33 @@ def curve(
     return _drawn(alt.layer(*layers), width, 300)
 
 
+def shares(
+    values: Sequence[object], parts: Sequence[Sequence[float]], actions: Sequence[str], name: str, width: int
+) -> str:
+    """How often each action is taken, as a column has these values: stacked to 100%; parts[i][a] at values[i]."""
+    import altair as alt
+
+    numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    x = alt.X("value:Q", title=name, scale=alt.Scale(zero=False, nice=False), axis=_ticks(width, grid=False))
+    if not numeric:
+        x = alt.X("value:N", title=name, sort=None, axis=alt.Axis(labelAngle=0, domain=False, ticks=False))
+    rows = [
+        {"value": value if numeric else str(value), "action": action, "share": part, "order": a}
+        for value, row in zip(values, parts, strict=True)
+        for a, (action, part) in enumerate(zip(actions, row, strict=True))
+    ]
+    colour = alt.Color(
+        "action:N",
+        sort=list(actions),
+        scale=alt.Scale(domain=list(actions), range=palette(len(actions))),
+        legend=alt.Legend(title=None, orient="top", labelColor=INK, labelFontSize=LETTERS, columns=4),
+    )
+    y = alt.Y("share:Q", title=None, stack="normalize", axis=alt.Axis(format="%", tickCount=4, domain=False))
+    base = _chart(rows).encode(x, y, colour, order="order:Q")
+    drawn = base.mark_area(aria=False) if numeric else base.mark_bar(aria=False)
+    return _drawn(alt.layer(drawn), width, 200)
+
+
 def png(svg: str) -> bytes:
     """A drawing for those who need pixels."""
     import vl_convert

@@ -67,7 +67,7 @@ from dualq.app.report.words import verdict as verdict_words
 from dualq.base import visible
 
 if TYPE_CHECKING:
-    from dualq.offline import Fit, Kept
+    from dualq.offline import Fit, LimitOutcome
 
 Row = TypeVar("Row", charts.Interval, charts.Bar)
 SHOWN_STATES = 200  # rows of the policy's table; the rest is in policy.csv
@@ -246,22 +246,22 @@ def _limits(fit: Fit) -> list[str]:
     warning = (
         "" if fit.limits_kept else note("Not every limit is guaranteed; the table says what each rests on.", warn=True)
     )
-    curves = [kept for kept in fit.limits if kept.low is not None][:MOST_CURVES]
+    curves = [limit for limit in fit.limits if limit.low is not None][:MOST_CURVES]
     parts = [warning, table(*limit_table(fit), stack=True), *map(text, limit_words(fit)), note_below(bounds_words(fit))]
-    return [*parts, *(_curve(fit, kept) for kept in curves)]
+    return [*parts, *(_curve(fit, limit) for limit in curves)]
 
 
-def _curve(fit: Fit, kept: Kept) -> str:
+def _curve(fit: Fit, limit: LimitOutcome) -> str:
     """The trade-off, with its bounds behind it where they say something."""
-    frontier = fit.frontier(kept.name)
+    frontier = fit.frontier(limit.name)
     band = fit.certificate is not None and fit.certificate.informative and not doubtful(fit)
     behind = " The pale band: bounds on what is earned." if band else ""
     caption = (
-        f"What a limit on {kept.name} costs: what the best policy for every limit is expected to earn, with one "
+        f"What a limit on {limit.name} costs: what the best policy for every limit is expected to earn, with one "
         "standard error on both sides. The dashed line is the limit you asked for, the diamond is the new policy "
-        f"({kept.name} {kept.estimate:.3g}).{behind}"
+        f"({limit.name} {limit.estimate:.3g}).{behind}"
     )
-    wide, narrow = (frontier.chart(band, kept.bound, width) for width in (charts.WIDE, charts.NARROW))
+    wide, narrow = (frontier.chart(band, limit.bound, width) for width in (charts.WIDE, charts.NARROW))
     return figure(wide, caption, narrow)
 
 

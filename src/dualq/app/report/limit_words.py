@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dualq.app.report.words import about, guarantee, listed, number, one_shot, pair, percent, relied_on, small
 
 if TYPE_CHECKING:
-    from dualq.offline import Estimate, Fit, Kept
+    from dualq.offline import Estimate, Fit, LimitOutcome
 
 NOT_ASKED = "no certificate was asked for"  # a reason that says nothing against the log
 COSTS = "What a step is expected to cost on average. To keep a cost within bounds, use --limit."
@@ -49,15 +49,15 @@ KEPT = {
 }
 
 
-def kept_words(fit: Fit, kept: Kept) -> str:
+def kept_words(fit: Fit, limit: LimitOutcome) -> str:
     """Whether a limit is kept, in a few words."""
-    if kept.basis == "proven":
+    if limit.basis == "proven":
         return "expected, not guaranteed" if doubtful(fit) else "guaranteed, as said above"
-    if kept.basis != "estimated":
-        return KEPT[kept.basis]
-    if not kept.error:
+    if limit.basis != "estimated":
+        return KEPT[limit.basis]
+    if not limit.error:
         return "expected, not guaranteed"
-    apart = abs(kept.bound - kept.estimate) / kept.error
+    apart = abs(limit.bound - limit.estimate) / limit.error
     by = f"by {apart:.2g} standard errors" if apart >= 0.1 else "by next to nothing"
     return f"expected, {by}, but not guaranteed"
 
@@ -67,21 +67,21 @@ def limit_table(fit: Fit) -> tuple[list[str], list[list[str]]]:
     header = ["limit", "expected", f"{percent(fit.confidence)} bounds", "kept?", "without limits", "so far"]
     return header, [
         [
-            kept.text,
-            f"{kept.estimate:.3g}" + (f" ± {small(kept.error)}" if kept.error else ""),
-            "" if kept.low is None else f"{kept.low:.3g} to {kept.high:.3g}",
-            kept_words(fit, kept),
-            *(f"{x:.3g}" for x in (kept.free, kept.logged)),
+            limit.text,
+            f"{limit.estimate:.3g}" + (f" ± {small(limit.error)}" if limit.error else ""),
+            "" if limit.low is None else f"{limit.low:.3g} to {limit.high:.3g}",
+            kept_words(fit, limit),
+            *(f"{x:.3g}" for x in (limit.free, limit.logged)),
         ]
-        for kept in fit.limits
+        for limit in fit.limits
     ]
 
 
 def limit_words(fit: Fit) -> list[str]:
     """What the limits cost, what other policies would make of them, and what a guarantee would need."""
     words: list[str] = []
-    for kept in fit.limits:
-        words += [_price(fit, kept), *_others(kept), _needed(fit, kept)]
+    for limit in fit.limits:
+        words += [_price(fit, limit), *_others(limit), _needed(fit, limit)]
     if fit.limits_wanted and not doubtful(fit):
         words.append(f"More rows would help most here: {'; '.join(pair(fit, one) for one in fit.limits_wanted[:3])}.")
     return [sentence for sentence in words if sentence]
@@ -89,31 +89,31 @@ def limit_words(fit: Fit) -> list[str]:
 
 def guarantees(fit: Fit) -> list[str]:
     """What is guaranteed of the new policy and its limits, with the conditions in the same sentence; what is not."""
-    proven = [kept for kept in fit.limits if kept.basis == "proven" and not doubtful(fit)]
-    held, ranges = [_held(kept) for kept in proven], _ranges(fit, proven)
+    proven = [limit for limit in fit.limits if limit.basis == "proven" and not doubtful(fit)]
+    held, ranges = [_held(limit) for limit in proven], _ranges(fit, proven)
     together = relied_on(fit) is not None
     words = guarantee(fit, ranges, held) if together else guarantee(fit)
     if proven and not together:
         clauses = [*ranges, *(clause for clause in fit.conditions if not clause.startswith("no reward "))]
         words.append(f"Guaranteed ({percent(fit.confidence)}), if {listed(clauses)}: {listed(held)}.")
-    for kept in fit.limits:
-        if kept not in proven and kept.basis != "exact":
-            words.append(f"Not guaranteed: that {_held(kept)}. {_expected(kept)}.")
+    for limit in fit.limits:
+        if limit not in proven and limit.basis != "exact":
+            words.append(f"Not guaranteed: that {_held(limit)}. {_expected(limit)}.")
     return words
 
 
-def _held(kept: Kept) -> str:
-    return f"{kept.name} is at {'most' if kept.sense == '<=' else 'least'} {kept.bound:g}"
+def _held(limit: LimitOutcome) -> str:
+    return f"{limit.name} is at {'most' if limit.sense == '<=' else 'least'} {limit.bound:g}"
 
 
-def _expected(kept: Kept) -> str:
-    error = f" ± {small(kept.error)}" if kept.error else ""
-    return f"Expected: {kept.estimate:.3g}{error}"
+def _expected(limit: LimitOutcome) -> str:
+    error = f" ± {small(limit.error)}" if limit.error else ""
+    return f"Expected: {limit.estimate:.3g}{error}"
 
 
-def _ranges(fit: Fit, proven: Sequence[Kept]) -> list[str]:
+def _ranges(fit: Fit, proven: Sequence[LimitOutcome]) -> list[str]:
     """Conditions: the costs of these limits stay within what the log has seen, where nobody said what they can be."""
-    counts, names = fit.counts, {kept.name for kept in proven}
+    counts, names = fit.counts, {limit.name for limit in proven}
     columns = dict.fromkeys(one.column for one in fit.asked if one.column is not None and one.name in names)
     return [
         f"no {column} lies outside {low:.4g} to {high:.4g}"
@@ -127,26 +127,28 @@ def chosen_under(fit: Fit) -> str:
     """What a reader of single decisions must know of a policy with limits; nothing where there are none."""
     if not fit.limits:
         return ""
-    limits = listed([kept.text for kept in fit.limits])
+    limits = listed([limit.text for limit in fit.limits])
     then = "" if one_shot(fit) else " Amounts assume that the new policy is followed afterwards."
     return f"The policy was chosen under {limits}: it may take an action that earns less to keep the limit.{then}"
 
 
-def _price(fit: Fit, kept: Kept) -> str:
+def _price(fit: Fit, limit: LimitOutcome) -> str:
     """What a little less of it costs, at the rate that holds at the policy; prices are in reward per step."""
-    step, alpha = _step(kept.bound), fit.settings["discount"]
-    cost, later = step * kept.price, step * kept.price / (1.0 - alpha)
+    step, alpha = _step(limit.bound), fit.settings["discount"]
+    cost, later = step * limit.price, step * limit.price / (1.0 - alpha)
     if not later > 1e-6 * max(1.0, abs(fit.expected.value)):
         why = (
             "the other limits already see to it"
-            if _beyond(kept, kept.free) > 0.0
+            if _beyond(limit, limit.free) > 0.0
             else "the best policy keeps it anyway"
         )
-        return f"{kept.name}: the limit costs nothing; as far as the log can tell, {why}."
-    side = "less" if kept.sense == "<=" else "more"
+        return f"{limit.name}: the limit costs nothing; as far as the log can tell, {why}."
+    side = "less" if limit.sense == "<=" else "more"
     total = "" if one_shot(fit) else f", or {later:.3g} of what the new policy earns"
     each = "decision" if one_shot(fit) else "step"
-    return f"{kept.name}: {step:g} {side} would cost about {cost:.3g} of reward per {each}{total}, at the present rate."
+    return (
+        f"{limit.name}: {step:g} {side} would cost about {cost:.3g} of reward per {each}{total}, at the present rate."
+    )
 
 
 def _step(bound: float) -> float:
@@ -157,36 +159,36 @@ def _step(bound: float) -> float:
     return 10.0 ** math.floor(math.log10(size / 10.0))
 
 
-def _others(kept: Kept) -> list[str]:
+def _others(limit: LimitOutcome) -> list[str]:
     """What other policies would make of a limit: the best without limits, and the best that never mixes actions."""
     words: list[str] = []
-    if (free := _beyond(kept, kept.free)) > 0.0 and kept.price > 0.0:
-        words.append(f"{kept.name}: without limits the best policy would break it by {free:.3g}.")
-    if (greedy := _beyond(kept, kept.greedy)) > 0.0:
+    if (free := _beyond(limit, limit.free)) > 0.0 and limit.price > 0.0:
+        words.append(f"{limit.name}: without limits the best policy would break it by {free:.3g}.")
+    if (greedy := _beyond(limit, limit.greedy)) > 0.0:
         words.append(
-            f"{kept.name}: always taking the action with the highest value (argmax Q), without ever mixing two, would "
-            f"break it by {greedy:.3g}, at {kept.greedy:.3g}."
+            f"{limit.name}: always taking the action with the highest value (argmax Q), without ever mixing two, would "
+            f"break it by {greedy:.3g}, at {limit.greedy:.3g}."
         )
     return words
 
 
-def _beyond(kept: Kept, value: float) -> float:
+def _beyond(limit: LimitOutcome, value: float) -> float:
     """How far a value is beyond the bound; nothing, but for rounding, where it is within."""
-    beyond = (1.0 if kept.sense == "<=" else -1.0) * (value - kept.bound)
-    return beyond if beyond > 1e-9 + 1e-6 * abs(kept.bound) else 0.0
+    beyond = (1.0 if limit.sense == "<=" else -1.0) * (value - limit.bound)
+    return beyond if beyond > 1e-9 + 1e-6 * abs(limit.bound) else 0.0
 
 
-def _needed(fit: Fit, kept: Kept) -> str:
-    if kept.kept or kept.low is None or doubtful(fit):  # more such rows would not help
+def _needed(fit: Fit, limit: LimitOutcome) -> str:
+    if limit.kept or limit.low is None or doubtful(fit):  # more such rows would not help
         return ""
-    end = f"at most {kept.high:.3g}" if kept.sense == "<=" else f"at least {kept.low:.3g}"
+    end = f"at most {limit.high:.3g}" if limit.sense == "<=" else f"at least {limit.low:.3g}"
     known = (
-        f"{kept.name}: the log shows no more than that it is {end} ({percent(fit.confidence)}), so the limit is not "
+        f"{limit.name}: the log shows no more than that it is {end} ({percent(fit.confidence)}), so the limit is not "
     )
     known += "guaranteed"
-    if kept.rows_needed is None:
+    if limit.rows_needed is None:
         return f"{known}."
-    return f"{known}. About {about(kept.rows_needed)} rows like these would be needed to guarantee it."
+    return f"{known}. About {about(limit.rows_needed)} rows like these would be needed to guarantee it."
 
 
 def bounds_words(fit: Fit) -> str:

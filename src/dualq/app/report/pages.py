@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dualq.offline import Fit, Frontier
+    from dualq.offline import Fit, Frontier, NumberFit
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,31 @@ class Pages:
         from dualq.app.report.html import report_html
 
         return report_html(self.fit)
+
+
+@dataclass(frozen=True)
+class NumberPages:
+    """A fit over states of numbers, as people see it."""
+
+    fit: NumberFit
+
+    def brief(self) -> str:
+        """Two lines, for those who print it."""
+        from dualq.app.report.number_words import brief
+
+        return brief(self.fit)
+
+    def notebook(self) -> str:
+        """A piece of HTML for a notebook."""
+        from dualq.app.report.number_pages import number_fragment
+
+        return number_fragment(self.fit)
+
+    def report(self) -> str:
+        """The whole report: one HTML page that needs no network."""
+        from dualq.app.report.number_pages import number_report
+
+        return number_report(self.fit)
 
 
 def frontier_chart(frontier: Frontier, band: bool, marked: float | None, width: int | None) -> str:

@@ -41,7 +41,7 @@ SURE = "green"  # the ink of guarantees
 
 def print_fit(fit: Fit, console: Console) -> None:
     """Print the page."""
-    page = _Page(console)
+    page = Page(console)
     page.line(verdict(fit), "bold")
     page.gap()
     for words in guarantees(fit):
@@ -78,26 +78,31 @@ def print_fit(fit: Fit, console: Console) -> None:
     page.listed(RESTS, assumptions(fit))
 
 
-class _Page:
+class Page:
     """What is printed, a part at a time; no text is taken for markup."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
 
     def line(self, words: str, style: str | None = None) -> None:
+        """A paragraph."""
         self.console.print(words, style=style, markup=False)
 
     def lines(self, words: Iterable[str], style: str | None = None) -> None:
+        """Several."""
         for one in words:
             self.line(one, style)
 
     def gap(self) -> None:
+        """An empty line."""
         self.console.print()
 
     def heading(self, words: str) -> None:
+        """A heading, in bold."""
         self.console.print(f"\n{words}\n", style="bold")
 
     def listed(self, name: str, words: Sequence[str]) -> None:
+        """A list under a name; nothing where it is empty."""
         if words:
             self.console.print(f"\n{name}")
             table = names_and_values()
@@ -106,15 +111,18 @@ class _Page:
             self.console.print(table)
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """A table."""
         self.console.print(columns(header, rows))
 
     def facts(self, facts: Iterable[tuple[str, str]]) -> None:
+        """Names and values."""
         table = names_and_values()
         for name, words in facts:
             table.add_row(_literal(name), _literal(words))
         self.console.print(table)
 
     def limits(self, fit: Fit) -> None:
+        """What became of each limit."""
         header, rows = limit_table(fit)
         for row in rows:
             self.line(row[0], "bold")

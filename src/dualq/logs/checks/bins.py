@@ -10,9 +10,14 @@ rows of every pair are put into two halves, up to the median of x in them and ab
 With K questions each has the level / K. Almost every number moves on from where it was, so with rows enough bins almost
 always lose something: what is found is that, and the more the log has rows the less it takes. A long log is read in its
 last MOST rows.
+
+Cells that are no bins (a tree of several columns) are asked the same: whether a column, within its cell and action,
+still predicts the numbers that the cells were made to predict.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -64,6 +69,27 @@ def bins(trace: Trace, level: float) -> Finding | None:
     else:
         words = "too few rows to test whether the bins lose information"
     return Finding("bins", found, p, tested, None, words)
+
+
+def inside_cells(pair: Array, columns: Mapping[str, Array], told: Mapping[str, Array], level: float) -> Finding:
+    """Does a column, within a cell and action, still predict what is told? (rows,) each; pair: cell and action."""
+    pair, most = pair[-MOST:], slice(-MOST, None)
+    ranks = {name: scores(pair, y[most]) for name, y in told.items()}
+    asked: dict[tuple[str, str], Outcome] = {}
+    for column, x in columns.items():
+        half = upper_half(pair, x[most])
+        asked |= {(column, name): alike_scores(pair, half, y) for name, y in ranks.items()}
+    (column, what), best = min(asked.items(), key=lambda item: item[1].log_p)
+    p = min(1.0, len(asked) * best.p_value)
+    tested = max(one.tested for one in asked.values())
+    if p <= level:
+        predicted = "what is earned and follows" if what == "is earned" else what
+        words = f"inside the cells {column} still predicts {predicted} ({p_value(p)}): what is said of them is rough"
+    elif tested:
+        words = f"no sign that the cells lose information ({p_value(p)})"
+    else:
+        words = "too few rows to test whether the cells lose information"
+    return Finding("bins", p <= level, p, tested, None, words)
 
 
 def upper_half(group: Array, x: Array) -> Array:

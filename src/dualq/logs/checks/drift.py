@@ -21,16 +21,15 @@ from functools import cache
 
 import numpy as np
 
-from dualq.base import Rows, p_value
+from dualq.base import p_value
 from dualq.logs.checks.findings import Finding
-from dualq.logs.checks.homogeneity import Outcome, alike_counts, alike_means
+from dualq.logs.checks.homogeneity import Outcome, alike_counts, alike_means, cells
+from dualq.logs.checks.trace import ROWS, Trace, kind_of_clock, shared_clock
 from dualq.logs.reading.counting import Counted, flags_of
-from dualq.logs.reading.queries import Questions
 
 Array = np.ndarray
 
 PERIODS = 4
-ROWS = "the order of the rows"  # what periods are cut by where there is no other clock
 FINER = 10  # parts of a period, by which the beginning and the end of a change are told
 MOST_FINE = 200_000  # counts; where there are more, whole periods must do
 
@@ -137,23 +136,27 @@ def _when(period: tuple[str, str], by: str) -> str:
 # ---- a log cut into periods
 
 
-def periods_of_rows(rows: Rows, clock: Array, by: str, num_states: int, periods: int) -> Periods | None:
+def periods_of_trace(trace: Trace, periods: int) -> Periods | None:
     """Rows held in arrays."""
-    if clock.size == 0 or clock.min() == clock.max():
+    clock = trace.clock
+    if clock is None or not np.isfinite(clock.at).any():
         return None
-    low, high = float(clock.min()), float(clock.max())
-    period = np.minimum(((clock - low) / (high - low) * periods).astype(int), periods - 1)
-    x = rows.r - rows.r.mean()
-    powers = np.array([x, x**2, x**3, x**4])
-    outcome = np.where(rows.ended, num_states, rows.s_next)
-    edges = _edges(low, high, periods, "whole")
-    return Periods(period, rows.s.astype(np.int64), rows.a, outcome, np.ones(clock.size), powers, edges, by)
+    low, high = float(np.nanmin(clock.at)), float(np.nanmax(clock.at))
+    if not high > low:
+        return None
+    used = trace.used & np.isfinite(clock.at)
+    period = np.minimum(((clock.at[used] - low) / (high - low) * periods).astype(np.int64), periods - 1)
+    (period, s, a, outcome), which = cells(period, trace.s[used].astype(np.int64), trace.a[used], trace.outcome[used])
+    x = trace.r[used] - trace.r[trace.used].mean()
+    powers = np.array([np.bincount(which, x**i, period.size) for i in (1, 2, 3, 4)])
+    n, edges = np.bincount(which, minlength=period.size), _edges(low, high, periods, clock.kind)
+    return Periods(period, s, a, outcome, n, powers, edges, clock.by)
 
 
 def periods_of_table(counted: Counted, periods: int) -> Periods | None:
     """Rows that lie in an engine."""
     q, counts = counted.questions, counted.counts
-    column, by = _clock(q)
+    column, by = shared_clock(q)
     if column is None:
         return None
     span = q.row(q.span(column))
@@ -169,25 +172,8 @@ def periods_of_table(counted: Counted, periods: int) -> Periods | None:
     outcome = np.where(ended, len(states.labels), s_next)
     powers = np.array([groups[f"x{i}"].to_numpy() for i in (1, 2, 3, 4)], float)
     period, n = groups["period"].to_numpy().astype(np.int64), groups["n"].to_numpy()
-    kind = q.columns()[column].type()
-    edges = _edges(low, high, periods, "whole" if kind.is_integer() else "numbers" if kind.is_numeric() else "dates")
+    edges = _edges(low, high, periods, kind_of_clock(q, column))
     return Periods(period[used], s[used].astype(np.int64), a[used], outcome[used], n[used], powers[:, used], edges, by)
-
-
-def _clock(q: Questions) -> tuple[str | None, str]:
-    """The column that tells early rows from late ones, and its name for people."""
-    types = q.columns().schema()
-
-    def runs(name: str) -> bool:
-        return types[name].is_numeric() or types[name].is_temporal()
-
-    if q.schema.time is None:
-        return None, ""
-    if q.restarts():  # time begins anew: the episodes themselves are in order
-        return (q.e[0], f"episode ({q.schema.episode[0]})") if len(q.e) == 1 and runs(q.e[0]) else (None, "")
-    if runs("t"):
-        return "t", ROWS if q.schema.time == "row" else f"time ({q.schema.time})"
-    return None, ""
 
 
 def _edges(low: float, high: float, periods: int, kind: str) -> tuple[str, ...]:

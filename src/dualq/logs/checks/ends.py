@@ -88,8 +88,9 @@ def check_said(name: str, counted: Counted, facts: Episodes | None, traced: Call
     if trace is None:
         return
     last = _last(trace) & ~trace.cut
-    named = _named(counted.counts.states, trace, last)
-    if q.schema.next_state and not named and not _dead_ends(counted.counts, trace, last):
+    labelled = not q.kept  # where numbers are left out of states, these say nothing of how episodes end
+    named = _named(counted.counts.states, trace, last) if labelled else []
+    if labelled and q.schema.next_state and not named and not _dead_ends(counted.counts, trace, last):
         return
     many = f"{early:,} of {count(facts.count, 'episode')} {'stops' if early == 1 else 'stop'}"
     why = f" ({'; '.join(named)})" if named else ""

@@ -27,10 +27,7 @@ def gaps(trace: Trace, level: float) -> Finding | None:
     """Whether rows before gaps are like the others; None where there are none."""
     if trace.gap is None:
         return None
-    usable = ~trace.bad & ~trace.ended & ~trace.last
-    before, others = usable & trace.gap, usable & ~trace.gap
-    if not trace.restarts:
-        before &= ~_paused(trace, usable)
+    before, others = before_gaps(trace)
     if before.sum() < FEWEST:
         return None
     time, column = trace.names.get("time", "time"), trace.names.get("reward", "reward")
@@ -49,6 +46,14 @@ def gaps(trace: Trace, level: float) -> Finding | None:
     elif acted <= level / 2.0:
         said += f", and other actions in the same states ({p_value(acted)})"
     return Finding("gaps", True, p, earned.tested, None, f"{said}: rows may be missing because of what they showed")
+
+
+def before_gaps(trace: Trace) -> tuple[Array, Array]:
+    """(rows,) those before a gap that is no pause of the recording, and those before none."""
+    gap = np.zeros(len(trace), bool) if trace.gap is None else trace.gap
+    usable = ~trace.bad & ~trace.ended & ~trace.last
+    paused = np.zeros(len(trace), bool) if trace.restarts else _paused(trace, usable)
+    return usable & gap & ~paused, usable & ~gap
 
 
 def _paused(trace: Trace, usable: Array) -> Array:

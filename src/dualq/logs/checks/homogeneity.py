@@ -59,12 +59,11 @@ def alike_counts(group: ArrayLike, row: ArrayLike, column: ArrayLike, n: ArrayLi
     column, group, row, n = _pooled(group, column, row, n)
     if n.size == 0:
         return Outcome(0.0, 0)
-    cells, where = _unique(group, row, column)
-    n = np.bincount(where, n, len(cells[0]))
-    group, row, column = cells
+    (group, row, column), where = cells(group, row, column)
+    n = np.bincount(where, n, group.size)
     groups, g = np.unique(group, return_inverse=True)
-    (row_group, _), i = _unique(g, row)
-    (column_group, _), j = _unique(g, column)
+    (row_group, _), i = cells(g, row)
+    (column_group, _), j = cells(g, column)
     N = np.bincount(g, n, groups.size)
     R, C = np.bincount(i, n), np.bincount(j, n)
     X2 = np.bincount(g, n * n * N[g] / (R[i] * C[j]), groups.size) - N
@@ -82,7 +81,7 @@ def _pooled(group: Array, row: Array, column: Array, n: Array) -> tuple[Array, A
         if n.size == 0:
             break
         groups, g = np.unique(group, return_inverse=True)
-        _, i = _unique(g, row)
+        _, i = cells(g, row)
         few = np.bincount(i, n)[i] ** 2 < LEAST * np.bincount(g, n, groups.size)[g]
         if not few.any():
             break
@@ -96,7 +95,7 @@ def alike_means(group: ArrayLike, row: ArrayLike, n: ArrayLike, sums: ArrayLike)
     """Whether the means of each group's rows are alike; `sums` of x, x^2, x^3, x^4, an entry per (group, row)."""
     group, row = (np.asarray(x, np.int64) for x in (group, row))
     n, sums = np.asarray(n, float), np.asarray(sums, float)
-    (group, row), where = _unique(group, row)
+    (group, row), where = cells(group, row)
     n, sums = np.bincount(where, n), np.array([np.bincount(where, x) for x in sums])
     enough = n >= FEWEST_IN_ROW
     group, n, sums = group[enough], n[enough], sums[:, enough]
@@ -151,7 +150,7 @@ def scores(group: ArrayLike, x: ArrayLike) -> Array:
     x = np.asarray(x, float)
     if x.size == 0:
         return x
-    _, where = _unique(np.asarray(group, np.int64))
+    _, where = cells(np.asarray(group, np.int64))
     N = np.bincount(where)
     size = np.sqrt(np.bincount(where, x * x) / N)[where]
     x = np.round(x / np.where(size > 0.0, ROUNDING * size, 1.0))
@@ -178,8 +177,8 @@ def alike_tables(group: ArrayLike, row: ArrayLike, column: ArrayLike) -> Outcome
     if n.size == 0:
         return Outcome(0.0, 0)
     groups, g = np.unique(group, return_inverse=True)
-    (row_group, _), i = _unique(g, row)
-    (column_group, _), j = _unique(g, column)
+    (row_group, _), i = cells(g, row)
+    (column_group, _), j = cells(g, column)
     N, R, C = np.bincount(g, n), np.bincount(i, n), np.bincount(j, n)
     rows, columns = np.bincount(row_group), np.bincount(column_group)
     used = (rows > 1) & (columns > 1) & (N >= FEWEST_MEANS)
@@ -207,19 +206,19 @@ def least_of(group: Array, x: Array, groups: int) -> Array:
 
 def _thinned(group: Array, row: Array, column: Array) -> tuple[Array, Array, Array, Array]:
     """Cells and their counts, without rows of few; columns that the least row cannot show are put together (-1)."""
-    (group, row, column), where = _unique(group, row, column)
+    (group, row, column), where = cells(group, row, column)
     n = np.bincount(where).astype(float)
-    _, i = _unique(group, row)
+    _, i = cells(group, row)
     R = np.bincount(i, n)
     enough = (R >= FEWEST_IN_ROW)[i]
     if not enough.any():
         return group[:0], row[:0], column[:0], n[:0]
-    _, g = _unique(group[enough])
+    _, g = cells(group[enough])
     least = least_of(g, R[i][enough], int(g.max()) + 1)[g]
     group, row, column, n = group[enough], row[enough], column[enough], n[enough]
-    _, j = _unique(group, column)
+    _, j = cells(group, column)
     few = np.bincount(j, n)[j] * least < FULL * np.bincount(g, n)[g]
-    (group, row, column), where = _unique(group, row, np.where(few, -1, column))
+    (group, row, column), where = cells(group, row, np.where(few, -1, column))
     return group, row, column, np.bincount(where, n)
 
 
@@ -243,7 +242,7 @@ def _together(log_sum: Array, log_each: Array, groups: Array) -> Outcome:
     return Outcome(min(0.0, float(log_p)), int(log_each.size), int(groups[int(log_each.argmin())]))
 
 
-def _unique(*keys: Array) -> tuple[tuple[Array, ...], Array]:
+def cells(*keys: Array) -> tuple[tuple[Array, ...], Array]:
     """The distinct tuples of keys, and which of them each entry has."""
     codes, size = np.zeros(keys[0].size, np.int64), 1
     for key in keys:

@@ -12,7 +12,7 @@ import numpy as np
 
 from dualq.base import LogError, count, p_value
 from dualq.logs.checks.findings import Finding
-from dualq.logs.checks.homogeneity import alike_counts
+from dualq.logs.checks.homogeneity import alike_counts, cells
 from dualq.logs.checks.trace import Trace
 from dualq.logs.counts import Counts
 from dualq.logs.reading.counting import Counted, flags_of
@@ -25,9 +25,10 @@ MOST_ROWS, MOST_CELLS = 20_000_000, 1_000_000  # beyond these the test takes lon
 
 def markov_of_trace(trace: Trace, level: float) -> Finding:
     """Of rows held in arrays."""
-    linked = trace.follows[1:]
-    before, here = trace.s[:-1][linked], (trace.s[1:][linked], trace.a[1:][linked])
-    return _tested(before, *here, trace.outcome[1:][linked], np.ones(int(linked.sum())), trace.shape[1], level)
+    linked = (trace.follows & trace.used)[1:]
+    now = (column[1:][linked] for column in (trace.s, trace.a, trace.outcome))
+    (before, s, a, outcome), which = cells(trace.s[:-1][linked], *now)
+    return _tested(before, s, a, outcome, np.bincount(which, minlength=s.size), trace.shape[1], level)
 
 
 def markov_of_table(name: str, counted: Counted, level: float) -> Finding:

@@ -15,8 +15,9 @@ import numpy as np
 
 from dualq.logs.reading.column_types import seconds
 from dualq.logs.reading.counting import Counted, flags_of
-from dualq.logs.reading.expressions import Expression, literal, null, same
-from dualq.logs.reading.schema import Bins
+from dualq.logs.reading.expressions import Expression, Kind, literal, null, same
+from dualq.logs.reading.queries import Questions
+from dualq.logs.reading.schema import ROW, Bins
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,6 +25,16 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 MOST_ROWS = 5_000_000
+ROWS = "the order of the rows"  # what early rows are told from late ones by, where there is no other clock
+
+
+@dataclass(frozen=True, eq=False)
+class Clock:
+    """What tells early rows from late ones, throughout the log."""
+
+    at: Array  # (rows,) a number, or the seconds of a date; nan where a row has none
+    kind: str  # "whole" numbers, "numbers" or "dates"
+    by: str  # its name for people, such as "time (day)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +53,7 @@ class Trace:
     shape: tuple[int, int]  # how many states and actions
     costs: Mapping[str, Array] = field(default_factory=dict)
     raw: Mapping[str, Array] = field(default_factory=dict)  # {binned column of the state: its numbers}
+    raw_next: Mapping[str, Array] = field(default_factory=dict)  # the same of the next state, where it has columns
     bins: Mapping[str, Bins] = field(default_factory=dict)  # of the state's columns
     dates: bool = False  # whether t is the seconds of a date
     has_episodes: bool = False  # whether a column says which rows belong together
@@ -51,6 +63,7 @@ class Trace:
     flagged: bool = False  # whether a column says where episodes ended, and some did
     early: bool = False  # whether episodes ended where they stop before the last time, which stopped all others
     whole: bool = True  # whether all rows of the log are here
+    clock: Clock | None = None  # None where no column of numbers or dates is one
     names: Mapping[str, str] = field(default_factory=dict)  # {"time": its column, "episode": ..., "reward": ...}
 
     def __len__(self) -> int:
@@ -90,9 +103,18 @@ class Trace:
         follows[1:] &= (self.s_next[:-1] == self.s[1:]) & (self.s[1:] >= 0) & ~self.bad[:-1]
         return follows
 
+    def numbers_after(self, column: str) -> Array:
+        """A number of the next state, from its own column or from the next row; any where nobody knows it."""
+        return self.raw_next[column] if column in self.raw_next else np.roll(self.raw[column], -1)
+
+    @property
+    def starts(self) -> Array:
+        """(S,) how often each state is the first of an episode."""
+        return np.bincount(self.s[self.first & (self.s >= 0)], minlength=self.shape[0])
+
 
 def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
-    """Of a log that lies in an engine, and has an order."""
+    """Of a log that lies in an engine; where that has no order, its rows episode by episode, or as they stand."""
     q, rows = counted.questions, counted.counts.total + counted.dropped
     table = q.followed(raw=True)
     bad = q.bad(table) if q.skip_bad else literal(False)
@@ -102,17 +124,22 @@ def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
         parts = -(-rows // most)
         table = table.filter(same(table[q.e[0]].hash() % parts, 0))
     elif not whole:
-        table = table.order_by(table.t.desc()).limit(most)
+        table = (table.order_by(table.t.desc()) if "t" in table.columns else table).limit(most)
     binned = [c for c in q.schema.state if c in q.bins]
     raw = {c: f"raw{list(q.schema.columns).index(c)}" for c in binned}
+    after = dict(zip(q.schema.state, q.schema.next_state, strict=False))
+    raw_next = {c: f"raw{list(q.schema.columns).index(after[c])}" for c in binned if c in after}
+    order = [*q.e, *(["t"] if "t" in table.columns else [])]
     names = [*q.s, *q.a, *q.n, *q.numbers, *(x for x in ("ended", "cut", "gap") if x in table.columns)]
-    names += [*q.e, "bad", "t"]
-    found = table.order_by([*q.e, "t"]).select(*names, *raw.values(), clock=_clock(table.t)).to_pyarrow()
+    names += [*order, "bad", *raw.values(), *raw_next.values()]
+    column, by = shared_clock(q) if "t" in table.columns else (None, "")
+    clocks = {"t_number": _number(table.t) if "t" in table.columns else null("float64")}
+    clocks |= {} if column is None else {"clock": _number(table[column])}
+    found = (table.order_by(order) if order else table).select(*names, **clocks).to_pyarrow()
     states, actions = counted.states, counted.actions
     s, s_next = (states.found_in(found, names) for names in (q.s, q.n))
     ended, cut, bad = (flags_of(found, name) for name in ("ended", "cut", "bad"))
     numbers = {name: found[name].to_numpy() for name in q.numbers}
-    kind = q.columns().t.type()
     return Trace(
         s=s,
         a=actions.found_in(found, q.a),
@@ -122,12 +149,13 @@ def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
         cut=cut,
         bad=bad,
         episode=_changes([found[e] for e in q.e], found.num_rows),
-        t=found["clock"].to_numpy().astype(float),
+        t=found["t_number"].to_numpy().astype(float),
         shape=(len(states.labels), len(actions.labels)),
         costs={column: numbers[name] for name, column in zip(q.c, q.schema.costs, strict=True)},
-        raw={column: found[name].to_numpy().astype(float) for column, name in raw.items()},
+        raw={column: _floats(found[name]) for column, name in raw.items()},
+        raw_next={column: _floats(found[name]) for column, name in raw_next.items()},
         bins={column: q.bins[column] for column in binned},
-        dates=kind.is_temporal(),
+        dates="t" in table.columns and table.t.type().is_temporal(),
         has_episodes=bool(q.e),
         restarts=q.restarts(),
         numbered=len(q.e) == 1 and _runs(found.schema.field(q.e[0]).type),
@@ -135,12 +163,18 @@ def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
         flagged=bool(ended.any()),
         early=q.early,
         whole=whole,
+        clock=None if column is None else Clock(found["clock"].to_numpy().astype(float), kind_of_clock(q, column), by),
         names={
             "time": str(q.schema.time),
             "episode": " and ".join(q.schema.episode),
             "reward": q.schema.reward,
         },
     )
+
+
+def _floats(column: pa.ChunkedArray) -> Array:
+    """Numbers as float64, nan where one is missing."""
+    return column.to_numpy().astype(float, copy=False)
 
 
 def _runs(kind: pa.DataType) -> bool:
@@ -150,10 +184,28 @@ def _runs(kind: pa.DataType) -> bool:
     return types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_temporal(kind)
 
 
-def _clock(t: Expression) -> Expression:
+def shared_clock(q: Questions) -> tuple[str | None, str]:
+    """The column that tells early rows from late ones, None where there is none, and its name for people."""
+    types, schema = q.columns().schema(), q.schema
+    if schema.time is None:
+        return None, ""
+    if q.restarts():  # time begins anew: the episodes themselves are in order
+        return (q.e[0], f"episode ({schema.episode[0]})") if len(q.e) == 1 and _counts(types[q.e[0]]) else (None, "")
+    return ("t", ROWS if schema.time == ROW else f"time ({schema.time})") if _counts(types["t"]) else (None, "")
 
-    kind = t.type()
-    return seconds(t) if kind.is_numeric() or kind.is_date() or kind.is_timestamp() else null("float64")
+
+def kind_of_clock(q: Questions, column: str) -> str:
+    """ "whole" numbers, "numbers" or "dates"."""
+    kind = q.columns()[column].type()
+    return "whole" if kind.is_integer() else "numbers" if kind.is_numeric() else "dates"
+
+
+def _counts(kind: Kind) -> bool:
+    return kind.is_numeric() or kind.is_date() or kind.is_timestamp()
+
+
+def _number(time: Expression) -> Expression:
+    return seconds(time) if _counts(time.type()) else null("float64")
 
 
 def _changes(columns: list[pa.ChunkedArray], rows: int) -> Array:
@@ -162,6 +214,6 @@ def _changes(columns: list[pa.ChunkedArray], rows: int) -> Array:
         return np.zeros(rows, np.int64)
     other = np.zeros(rows - 1, bool)
     for column in columns:
-        codes = column.combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
+        codes = column.combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
         other |= np.diff(codes) != 0
     return np.concatenate([[0], np.cumsum(other)])

@@ -60,7 +60,7 @@ def asked_bins(opened: Source, schema: Schema, bins: BinsAsked | None) -> dict[s
         return dict(bins)
     if bins != AUTO:
         right = 'it must be {column: number of bins, list of edges or "auto"}, or "auto" for all'
-        raise LogError(f"{opened.name}: bins is {bins!r}; {right}")
+        raise LogError(f"{opened.name}: bins is {bins!r}; {right}", argument="bins", value=bins)
     with reading(opened.name):
         found = numbers_in(opened.table, schema.state)
     return {column: AUTO for column, x in found.items() if x.different > FEW}
@@ -77,7 +77,9 @@ def found_bins(
         if column not in q.schema.state:
             right = f"give a number of bins: {bins_words({column: 5})}"
             raise LogError(
-                f"{opened.name}: bins are found for numbers of the state, and {column!r} is not one; {right}"
+                f"{opened.name}: bins are found for numbers of the state, and {column!r} is not one; {right}",
+                argument="bins",
+                column=column,
             )
     with reading(opened.name):
         clock, cut = _cut(opened, q)
@@ -89,7 +91,8 @@ def found_bins(
     if seen.rows < LEAST:
         raise LogError(
             f"{opened.name}: bins are found in the rows where {clock} < {cut}, and only {seen.rows} of them can be "
-            f"used; {LEAST} are needed: give the bins yourself: {bins_words(dict.fromkeys(columns, 4))}"
+            f"used; {LEAST} are needed: give the bins yourself: {bins_words(dict.fromkeys(columns, 4))}",
+            argument="bins",
         )
     edges = _edges(seen, left / ROWS_EACH / seen.others(bins))
     said = [_said(column, found) for column, found in edges.items()]
@@ -106,7 +109,10 @@ def _cut(opened: Source, q: Questions) -> tuple[str, Moment]:
     schema, table = q.schema, opened.table
     if schema.time is None:
         right = "name the time with --time (time=...), or give the bins yourself: --bins COLUMN=8"
-        raise LogError(f"{opened.name}: bins are found in the earliest rows, and no column says which are; {right}")
+        raise LogError(
+            f"{opened.name}: bins are found in the earliest rows, and no column says which are; {right}",
+            argument="bins",
+        )
     rows = int(table.count().to_pyarrow().as_py())
     share = min(SHARE, MOST / max(rows, 1))
     if schema.time == ROW:
@@ -120,7 +126,9 @@ def _cut(opened: Source, q: Questions) -> tuple[str, Moment]:
     cut = _at(clocks.filter(clocks.clock.notnull()), int(rows * share))
     if cut is None:
         wrong = f"most rows have the first values of {name}"
-        raise LogError(f"{opened.name}: bins are found in the earliest rows, but {wrong}; give the bins yourself")
+        raise LogError(
+            f"{opened.name}: bins are found in the earliest rows, but {wrong}; give the bins yourself", argument="bins"
+        )
     if not dates:
         return name, cut
     moment = datetime.datetime.fromtimestamp(cut, datetime.UTC).replace(tzinfo=None)

@@ -23,16 +23,23 @@ def listed_actions(schema: Schema, available: object) -> Declared:
     """Every action that is listed in `available`, a value for each of its columns."""
     names, right = schema.action, "it must be {state: [actions]}"
     if not isinstance(available, Mapping):
-        raise LogError(f"available is {available!r}; {right}")
+        raise LogError(f"available is {available!r}; {right}", argument="available", value=available)
     found = []
     for state, actions in available.items():
         if isinstance(actions, str | Mapping) or not isinstance(actions, Iterable):
-            raise LogError(f"available: for {state!r} there is {actions!r}; {right}")
+            raise LogError(
+                f"available: for {state!r} there is {actions!r}; {right}",
+                argument="available",
+                state=state,
+                value=actions,
+            )
         for action in actions:
             parts = [action.get(name) for name in names] if isinstance(action, Mapping) else action
             parts = tuple(parts) if isinstance(parts, list | tuple) else (parts,)
             if len(parts) != len(names) or any(part is None for part in parts):
-                raise LogError(f"available: an action needs {', '.join(names)}; got {action!r}")
+                raise LogError(
+                    f"available: an action needs {', '.join(names)}; got {action!r}", argument="available", value=action
+                )
             found.append(parts)
     return tuple(found)
 
@@ -48,14 +55,24 @@ def declared_columns(q: Questions, declared: Declared, taken: list[pa.ChunkedArr
             words = q.bins[name].labels
             wrong = [value for value in values if value not in words]
             if wrong:
-                raise LogError(f"available: {wrong[0]!r} is no bin of {name!r}{near(str(wrong[0]), words)}")
+                raise LogError(
+                    f"available: {wrong[0]!r} is no bin of {name!r}{near(str(wrong[0]), words)}",
+                    argument="available",
+                    column=name,
+                    value=wrong[0],
+                )
             values = [words.index(value) for value in values]
         parts = []
         for value in values:
             try:
                 parts.append(pa.array([value], column.type))
             except (pa.ArrowException, TypeError, ValueError, OverflowError):
-                raise LogError(f"available: actions in {name!r} are {column.type} in the log; got {value!r}") from None
+                raise LogError(
+                    f"available: actions in {name!r} are {column.type} in the log; got {value!r}",
+                    argument="available",
+                    column=name,
+                    value=value,
+                ) from None
         columns.append(pa.chunked_array(parts, column.type))
     return columns
 
@@ -68,7 +85,7 @@ def available_pairs(counts: Counts, given: Mapping[Label, Iterable[Label]]) -> A
             s = counts.states.index(state)
             places = [counts.actions.index(action) for action in actions]
         except ModelError as error:
-            raise LogError(f"available: {error}") from None
+            raise LogError(f"available: {error}", **{"argument": "available", **error.parts}) from None
         mask[s] = False
         mask[s, places] = True
     seen = np.argwhere((counts.visits > 0) & ~mask)
@@ -76,5 +93,5 @@ def available_pairs(counts: Counts, given: Mapping[Label, Iterable[Label]]) -> A
         s, a = map(int, seen[0])
         where = f"{counts.states.describe(s)}, {counts.actions.describe(a)}"
         rows = count(int(counts.visits[s, a]), "row")
-        raise LogError(f"available: the log has {rows} with {where}, which is not listed there")
+        raise LogError(f"available: the log has {rows} with {where}, which is not listed there", argument="available")
     return mask

@@ -45,7 +45,7 @@ class Coder:
         self.keys = np.unique(keys)  # of the labels
         self.keys = self.keys[self.keys >= 0]
         if kind == "state" and self.keys.size > MOST:
-            raise LogError(too_many(name, columns, self.keys.size))
+            raise LogError(too_many(name, columns, self.keys.size), argument="state", value=self.keys.size)
         self.labels = self._labels()
         ends = np.cumsum([0, *(len(table[0]) for table in values)])
         places = self._places(keys)
@@ -144,7 +144,8 @@ def _alike(name: str, column: str, values: Sequence[pa.ChunkedArray]) -> list[pa
             if all(map(pa.types.is_integer, kinds)):  # beyond int64
                 return [part.cast(pa.uint64()) for part in values]
             raise LogError(
-                f"{name}: the column {column!r} holds whole numbers, and its next state others; write both alike"
+                f"{name}: the column {column!r} holds whole numbers, and its next state others; write both alike",
+                column=column,
             ) from None
     common = kinds[0]
     return [part if part.type == common else part.cast(common) for part in values]

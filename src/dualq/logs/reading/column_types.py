@@ -53,7 +53,8 @@ def check_types(name: str, table: Table, schema: Schema, bins: Mapping[str, obje
                 wrong = f"{name}: bins are given for {column!r}, which holds {_words(kind)}, not numbers"
                 raise LogError(wrong, argument="bins", column=column)
             if kind.is_nested() or kind.is_binary() or kind.is_unknown():
-                wrong = f"{name}: the {part} column {column!r} holds {_words(kind)}; give its parts as columns"
+                right = "give its parts as columns, each a number or a label (images and text are not learned from)"
+                wrong = f"{name}: the {part} column {column!r} holds {_words(kind)}; {right}"
                 raise LogError(wrong, argument=part, column=column)
     for column, following in zip(schema.state, schema.next_state, strict=False):
         if _family(types[column]) != _family(types[following]):

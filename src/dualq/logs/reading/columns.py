@@ -3,7 +3,8 @@
     dates      a CSV file with 03/04/2024: where no day is above 12 nobody knows which is the month; a LogError,
                unless the user says which stands first
     action     a number with so many values that hardly any was taken twice: a LogError with the bins to copy
-    state      numbers with nearly as many states as rows: a LogError with the bins to copy, before the counting
+    state      numbers with nearly as many states as rows: a LogError with the bins to copy, before the counting;
+               long text that hardly comes again: a LogError, since it is no label
     labels     "n/a" or "null" as a label, "mid" beside "mid ": a warning each
 
 They look at the first rows only, so they take a moment however long the log is; labels are taken from the counts.
@@ -12,7 +13,7 @@ They look at the first rows only, so they take a moment however long the log is;
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -29,6 +30,8 @@ MORE = 2_000_000  # rows that are looked at where the first ones are suspicious
 FEW = 20  # different numbers that are always allowed
 MANY = 200  # different whole numbers that are always allowed as actions
 PER_ACTION = 100  # rows for each of them, from which more are allowed
+LONG = 30  # characters: text that is longer on average, and hardly comes again, is no label
+FEWEST = 100  # rows in which that can be seen
 LEAST = 1_000  # rows, below which states that occur once are warned of and not refused
 CROWDED = 2 / 3  # states per row from which a state is refused
 EXACT = 2.0**53  # up to here every whole number is a float
@@ -40,11 +43,12 @@ NOTHING = "none"  # as an action it means to do nothing
 
 
 def check_columns(opened: Source, q: Questions) -> None:
-    """A LogError where the action is continuous, or nearly every row has a state of its own."""
+    """A LogError where the action is continuous, the state is free text, or nearly every row has a state of its own."""
     with reading(opened.name):
         loose = [column for column in (*q.schema.action, *q.schema.state) if column not in q.bins]
         numbers = numbers_in(q.table, dict.fromkeys(loose))
-        if wrong := crowded_action(opened.name, q, numbers) or crowded_state(opened.name, q, numbers):
+        action, state = crowded_action(opened.name, q, numbers), free_text(opened.name, q)
+        if wrong := action or state or crowded_state(opened.name, q, numbers):
             raise LogError(wrong)
 
 
@@ -60,13 +64,13 @@ class Numbers:
     fractions: int  # of the rows, those that are no whole numbers
 
 
-def numbers_in(table: Table, columns: Iterable[str]) -> dict[str, Numbers]:
+def numbers_in(table: Table, columns: Iterable[str], most: int = FIRST) -> dict[str, Numbers]:
     """{column: what its first rows say}, of those columns that hold numbers."""
     types = table.schema()
     found = [c for c in columns if types[c].is_numeric() and not types[c].is_boolean()]
     if not found:
         return {}
-    first, asked = table.limit(FIRST), {}
+    first, asked = table.limit(most), {}
     for i, column in enumerate(found):
         x = first[column]
         asked |= {f"rows{i}": x.count(), f"different{i}": x.nunique()}
@@ -99,7 +103,8 @@ def crowded_action(name: str, q: Questions, numbers: Mapping[str, Numbers]) -> s
         if column in q.schema.action and is_continuous(x):
             often = f"{x.different:,} different numbers in {_rows(x.rows)}"
             names = "" if x.fractions else "; if they are names and not amounts, write them as text, such as item 17"
-            return f"{name}: the action {column!r} has {often}; cut it into bins: {bins_words({column: 5})}{names}"
+            steps = "--action-bins 5 (action_bins=5)" if len(q.schema.action) == 1 else bins_words({column: 5})
+            return f"{name}: the action {column!r} has {often}; make steps of it: {steps}{names}"
     return None
 
 
@@ -108,16 +113,44 @@ def crowded_state(name: str, q: Questions, numbers: Mapping[str, Numbers]) -> st
     wide = [column for column, x in numbers.items() if column in q.schema.state and x.different > FEW]
     if not wide:
         return None
+    found = are_crowded(lambda most: q.on(q.table.limit(most)).columns().select(*q.s))
+    if found is None:
+        return None
+    different, rows = found
+    auto = "" if q.schema.time is None else '; or let dualq find them: --bins auto (bins="auto")'
+    right = f'cut the numbers into bins: {bins_words(dict.fromkeys(wide, 8))}{auto}; or keep them: numbers="auto"'
+    return f"{name}: {different:,} different states in {_rows(rows)}, so hardly any is seen twice; {right}"
+
+
+def are_crowded(states: Callable[[int], Table]) -> tuple[int, int] | None:
+    """(different states, rows), where there are nearly as many of the one as of the other; from the first so many."""
+    different = rows = 0
     for most in (FIRST, MORE):
-        table = q.on(q.table.limit(most)).columns()
-        rows, different = (int(asked.count().to_pyarrow().as_py()) for asked in (table, table.select(q.s).distinct()))
+        first = states(most)
+        rows, different = (int(asked.count().to_pyarrow().as_py()) for asked in (first, first.distinct()))
         if rows < LEAST or different <= CROWDED * rows:
             return None
         if rows < most:
             break
-    auto = "" if q.schema.time is None else '; or let dualq find them: --bins auto (bins="auto")'
-    right = f"cut the numbers into bins: {bins_words(dict.fromkeys(wide, 8))}{auto}"
-    return f"{name}: {different:,} different states in {_rows(rows)}, so hardly any is seen twice; {right}"
+    return different, rows
+
+
+def free_text(name: str, q: Questions) -> str | None:
+    """What to say where a column of the state is text that hardly comes again, and long."""
+    first = q.table.limit(FIRST)
+    for column in (column for column in q.schema.state if q.table.schema()[column].is_string()):
+        text = first[column]
+        asked = first.aggregate(rows=text.count(), different=text.nunique(), length=text.length().sum())
+        found = asked.to_pyarrow().to_pylist()[0]
+        if (
+            found["rows"] >= FEWEST
+            and found["different"] > CROWDED * found["rows"]
+            and found["length"] > LONG * found["rows"]
+        ):
+            often = f"{found['different']:,} different texts in {_rows(found['rows'])}"
+            right = "dualq learns from numbers and labels, not from text or images; give what matters of it as columns"
+            return f"{name}: the state column {column!r} is free text, {often}; {right}"
+    return None
 
 
 def bins_words(bins: Mapping[str, int]) -> str:
@@ -187,7 +220,10 @@ def with_dates(opened: Source, columns: Sequence[str], day_first: bool, texts: S
             said, other = ("--day-first", "--month-first") if day_first else ("--month-first", "--day-first")
             raise LogError(
                 f"{opened.name}: the column {column!r} has dates such as {found.shown!r}, in which some month would be "
-                f"above 12 with {said}; leave it out, or use {other}"
+                f"above 12 with {said}; leave it out, or use {other}",
+                argument="day_first",
+                column=column,
+                value=found.shown,
             )
     source = opened if opened.as_text is None else opened.as_text(frozenset(written))
 

@@ -114,6 +114,14 @@ def count_table(opened: Source, q: Questions, quarantine: Path, declared: Declar
     return counted
 
 
+def first_states(counted: Counted) -> Array:
+    """(S,) how often each state is the first of an episode."""
+    q, states = counted.questions, counted.states
+    found = q.first_states().to_pyarrow()
+    place = states.found_in(found, q.s)
+    return np.bincount(place[place >= 0], found["n"].to_numpy()[place >= 0], len(states.labels)).astype(np.int64)
+
+
 def _fetch(opened: Source, q: Questions, table: Table) -> pa.Table:
     """The groups, a batch at a time, stopping when there are too many states."""
     import pyarrow as pa
@@ -127,7 +135,7 @@ def _fetch(opened: Source, q: Questions, table: Table) -> pa.Table:
             if fetched > next_look:
                 states = pa.Table.from_batches(found).select(q.s).group_by(q.s).aggregate([]).num_rows
                 if states > MOST:
-                    raise LogError(too_many(opened.name, q.schema.state, states))
+                    raise LogError(too_many(opened.name, q.schema.state, states), argument="state", value=states)
                 next_look = 2 * fetched
         return pa.Table.from_batches(found) if found else reader.schema.empty_table()
 

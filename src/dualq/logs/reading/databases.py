@@ -85,8 +85,9 @@ def _table_name(name: str, table: str | None, known: Sequence[str]) -> str:
         few = ", ".join(list(known)[:8])
         right = f'name it as "{name}::TABLE" or with --table (table=...)'
         raise LogError(
-            f"{name}: which table is the log? The tables are {few}; {right}" if few else f"{name}: no tables"
+            f"{name}: which table is the log? The tables are {few}; {right}" if few else f"{name}: no tables",
+            argument="table",
         )
     if table not in known:
-        raise LogError(f"{name}: there is no table {table!r}{near(table, known)}")
+        raise LogError(f"{name}: there is no table {table!r}{near(table, known)}", argument="table", value=table)
     return table

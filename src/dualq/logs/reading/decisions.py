@@ -111,6 +111,11 @@ class Decisions:
         return [f"c{i}" for i in range(len(self.schema.costs))]
 
     @property
+    def kept(self) -> tuple[str, ...]:
+        """The state's columns that stay numbers: they have one bin."""
+        return tuple(c for c in self.schema.state if c in self.bins and not self.bins[c].edges)
+
+    @property
     def numbers(self) -> dict[str, tuple[str, tuple[float, float] | None]]:
         """{r or c0 ..: (the column, the known range)}."""
         named = {"r": (self.schema.reward, self.reward_range)}
@@ -201,7 +206,8 @@ class Decisions:
             place = literal(0)
             for edge in self.bins[column].edges:
                 place = place + (value >= edge).cast("int64")
-            return (value.abs() <= LARGEST).ifelse(place, null("int64")) if kind.is_floating() else place
+            known = value.abs() <= LARGEST if kind.is_floating() else value.notnull()
+            return known.ifelse(place, null("int64" if self.bins[column].edges else "int8"))
         if kind.is_floating():
             return (value.abs() <= LARGEST).ifelse(value.cast("float64") + 0.0, null("float64"))  # one zero
         if kind.is_decimal():
@@ -260,6 +266,7 @@ class Decisions:
 
     def _with_next(self, table: Table, careful: bool) -> Table:
         following = {name: self._over(table[own].lead(), table) for name, own in zip(self.n, self.s, strict=True)}
+        following |= self._numbers_follow(table)
         after = self._over(table.t.lead(), table)
         lost = self._lost(table)
         if lost is not None:
@@ -277,6 +284,15 @@ class Decisions:
             return table
         lost = functools.reduce(operator.or_, held)
         return table.mutate(**{name: lost.ifelse(null(table[name].type()), table[name]) for name in self.n})
+
+    def _numbers_follow(self, table: Table) -> dict[str, Expression]:
+        """Of columns that stay numbers it is only asked whether all of them are known in the next row: once for all."""
+        pairs = [(n, s) for n, s, c in zip(self.n, self.s, self.schema.state, strict=True) if c in self.kept]
+        if not pairs:
+            return {}
+        known = functools.reduce(operator.and_, [table[s].notnull() for _, s in pairs])
+        first = self._over(known.ifelse(literal(0), null("int8")).lead(), table)
+        return {n: first for n, _ in pairs[:1]} | {n: literal(0).cast("int8") for n, _ in pairs[1:]}
 
     def _over(self, value: Expression, table: Table) -> Expression:
         if self.schema.time == ROW and not self.e:

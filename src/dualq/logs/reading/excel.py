@@ -29,12 +29,19 @@ def columns_of(file: str, name: str, sheet: str | None, names: Sequence[str] = (
     header = list(names) or [str(value).strip() for value in rows.pop(0)[:width]]
     if len(header) != width or not all(header):
         if names:
-            raise LogError(f"{name}: the sheet has {width} columns, and columns has {len(names)} names; give as many")
+            raise LogError(
+                f"{name}: the sheet has {width} columns, and columns has {len(names)} names; give as many",
+                argument="columns",
+                value=len(names),
+            )
         place = next(i for i, title in enumerate([*header, ""]) if not title)
-        raise LogError(f"{name}: column {_letter(place)} has no name in the first row; give it one, or delete it")
+        raise LogError(
+            f"{name}: column {_letter(place)} has no name in the first row; give it one, or delete it",
+            column=_letter(place),
+        )
     twice = [title for title in header if sum(title.lower() == other.lower() for other in header) > 1]
     if twice:
-        raise LogError(f"{name}: several columns have the name {twice[0]!r}; give them different ones")
+        raise LogError(f"{name}: several columns have the name {twice[0]!r}; give them different ones", column=twice[0])
     cells = ([row[i] if i < len(row) and _known(row[i]) else None for row in rows] for i in range(width))
     return {title: _whole(values) for title, values in zip(header, cells, strict=True)}
 
@@ -47,9 +54,13 @@ def _rows(file: str, name: str, sheet: str | None) -> list[list[Cell]]:
             known = book.sheet_names
             if sheet is None and len(known) > 1:
                 right = f'give "{name}::{known[0]}" or table=... (--table)'
-                raise LogError(f"{name}: which sheet is the log? There are {', '.join(known)}; {right}")
+                raise LogError(
+                    f"{name}: which sheet is the log? There are {', '.join(known)}; {right}", argument="table"
+                )
             if sheet is not None and sheet not in known:
-                raise LogError(f"{name}: there is no sheet {sheet!r}{near(sheet, known)}")
+                raise LogError(
+                    f"{name}: there is no sheet {sheet!r}{near(sheet, known)}", argument="table", value=sheet
+                )
             return book.get_sheet_by_name(sheet or known[0]).to_python(skip_empty_area=False)
     except PasswordError:
         raise LogError(f"{name}: the workbook is locked with a password; save it without") from None

@@ -70,7 +70,11 @@ def of_arrays(columns: Mapping[str, object], source: str = "arrays") -> Source:
         array = values if isinstance(values, list | tuple) else np.asarray(values)  # NumPy makes text of [1, "a"]
         if isinstance(array, np.ndarray) and array.ndim != 1:
             shape = "×".join(map(str, array.shape))
-            raise LogError(f"{source}: the column {name!r} has the shape {shape}; give one array of rows per column")
+            raise LogError(
+                f"{source}: the column {name!r} has the shape {shape}; give one array of rows per column",
+                column=str(name),
+                value=shape,
+            )
         try:
             made[str(name)] = pa.array(array)
         except (pa.ArrowException, TypeError, ValueError):

@@ -20,12 +20,13 @@ from dualq.logs.reading.columns import FEW, Numbers, dates_in, is_continuous, la
 from dualq.logs.reading.engines import reading
 from dualq.logs.reading.expressions import Expression, Table
 from dualq.logs.reading.looked import EARLY, LAST, Look, commands
+from dualq.logs.reading.number_columns import numbers_among
 from dualq.logs.reading.open_source import about_source, open_source
-from dualq.logs.reading.options import BinsAsked, Columns, OneColumn
+from dualq.logs.reading.options import ActionBins, BinsAsked, Columns, OneColumn
 from dualq.logs.reading.profile import Clock, Column, Episodes, clock_of, columns_of, copies_of, episodes_of, labels_of
 from dualq.logs.reading.read_log import read_log
 from dualq.logs.reading.roles import Roles, roles_of
-from dualq.logs.reading.schema import COMMON, ROW, no_names, parts_of
+from dualq.logs.reading.schema import COMMON, ROW, as_names, no_names, parts_of
 from dualq.logs.reading.sources import Source
 from dualq.logs.reading.times import MOSTLY, text_time
 
@@ -51,6 +52,8 @@ def look(
     truncated: OneColumn = None,
     costs: Columns = None,
     bins: BinsAsked | None = None,
+    action_bins: ActionBins | None = None,
+    numbers: Columns = None,
     table: str | None = None,
     delimiter: str | None = None,
     columns: Sequence[str] | None = None,
@@ -63,8 +66,8 @@ def look(
 
     Parameters
     ----------
-    source, state, action, reward, next_state, episode, time, terminal, truncated, costs, bins, table, delimiter, \
-columns, day_first
+    source, state, action, reward, next_state, episode, time, terminal, truncated, costs, bins, action_bins, \
+numbers, table, delimiter, columns, day_first
         As in `read_log`.
 
     Returns
@@ -121,11 +124,14 @@ columns, day_first
     named.update({part: False for part, wanted in given.items() if wanted is False})
     named.update(last)
     more = {"table": table, "delimiter": delimiter, "columns": columns, "day_first": day_first}
+    more |= {"action_bins": action_bins, "numbers": numbers}
     more = {word: value for word, value in more.items() if value is not None}
-    proposed = bins if bins is not None else _bins(opened, rows, held, roles)
-    asked = more | ({"day_first": True} if unclear else {})
-    refused, notes = _refused(source, named, proposed, asked)
-    skips = bool(refused) and _readable_without_bad_rows(source, named, proposed, asked)
+    proposed = bins if bins is not None else _bins(opened, rows, held, roles, more)
+    kept = _numbers(opened, roles, numbers, bins)
+    others = _without(proposed, roles.parts.get("state", ())) if kept and bins is None else proposed
+    asked = more | ({"day_first": True} if unclear else {}) | ({"numbers": list(kept)} if kept else {})
+    refused, notes = _refused(source, named, others, asked)
+    skips = bool(refused) and _readable_without_bad_rows(source, named, others, asked)
     seen = Look(
         opened.name,
         rows,
@@ -142,8 +148,13 @@ columns, day_first
         next((EARLY if word == EARLY else part for part, word in last.items()), ""),
         unclear,
         bool(refused) and not skips,
+        numbers=kept,
     )
-    return replace(seen, commands=commands(seen, source, named, proposed, more, skips))
+    lines = commands(seen, source, named, others, more, skips)
+    if others != proposed:
+        in_bins = commands(replace(seen, numbers=()), source, named, proposed, more, skips)
+        lines |= {f"{when or 'Or'}, with numbers cut into bins": line for when, line in in_bins.items()}
+    return replace(seen, commands=lines)
 
 
 def _as_written(opened: Source, held: Sequence[Column], unclear: Mapping[str, str]) -> tuple[Column, ...]:
@@ -204,18 +215,34 @@ def _clock(opened: Source, roles: Roles, moment: Callable[[str], Expression | No
     return None if t is None else clock_of(opened.table, roles.parts.get("episode", ()), t)
 
 
-def _bins(opened: Source, rows: int, held: Sequence[Column], roles: Roles) -> BinsAsked:
+def _numbers(opened: Source, roles: Roles, numbers: Columns, bins: BinsAsked | None) -> tuple[str, ...]:
+    """The columns of the state that are numbers rather than labels, where nobody cuts them into bins."""
+    state = roles.parts.get("state", ())
+    if numbers not in (None, False, AUTO):
+        return tuple(name for name in as_names("numbers", numbers) if name in state)
+    free = [name for name in state if bins != AUTO and name not in (bins or ())]
+    with reading(opened.name):
+        return numbers_among(opened.table, free)
+
+
+def _without(bins: BinsAsked, columns: Sequence[str]) -> BinsAsked:
+    """The bins of other columns than these."""
+    return {} if isinstance(bins, str) else {name: wanted for name, wanted in bins.items() if name not in columns}
+
+
+def _bins(opened: Source, rows: int, held: Sequence[Column], roles: Roles, more: Mapping[str, Any]) -> BinsAsked:
     """Bins for numbers that have too many values, as far as somebody must propose some."""
     found: dict[str, int | str] = {}
     numbers = {column.name: column for column in held if column.is_number}
-    state = [numbers[name] for name in roles.parts.get("state", ()) if name in numbers]
+    names = roles.parts.get("state", ()) if "numbers" not in more else ()
+    state = [numbers[name] for name in names if name in numbers]
     wide = [c.name for c in state if c.different > FEW and c.kind == "number"]
     wide += [c.name for c in state if c.kind == "integer" and c.different > WIDE and rows < ROWS_EACH * c.different]
     if wide:
         timed = rows >= ENOUGH and roles.parts.get("time")
         found = dict.fromkeys(wide, AUTO if timed else 4)
     every = set(wide) == {c.name for c in state if c.different > FEW}
-    for name, x in numbers_in(opened.table, roles.parts.get("action", ())).items():
+    for name, x in numbers_in(opened.table, roles.parts.get("action", ()) if "action_bins" not in more else ()).items():
         if is_continuous(Numbers(x.rows, x.different, x.fractions)):
             found[name] = 5
     return AUTO if found and every and set(found.values()) == {AUTO} else found

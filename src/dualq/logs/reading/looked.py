@@ -39,6 +39,7 @@ class Look:
     last: str = ""  # "terminal", "early" or "truncated", where the user says what last rows of episodes are
     unclear: Mapping[str, str] = field(default_factory=dict)  # {column: a date of it that may be read in two ways}
     stops: bool = False  # whether `dualq learn` would stop, whatever is answered and set aside
+    numbers: tuple[str, ...] = ()  # columns of the state that are numbers rather than labels: they hardly come again
     commands: Mapping[str, str] = field(default_factory=dict)  # {when: a line to copy}; none where a part is missing
 
     @property
@@ -58,7 +59,8 @@ class Look:
 
     def facts(self) -> list[str]:
         """Of episodes and clock, a sentence each."""
-        return [*_episode_words(self), *_clock_words(self), *([] if self.copies else ["No row is repeated"])]
+        said = [*_episode_words(self), *_clock_words(self), *([] if self.copies else ["No row is repeated"])]
+        return [*said, *_number_words(self)]
 
     def doubts(self) -> list[str]:
         """What must be decided by somebody who knows the log."""
@@ -85,6 +87,7 @@ class Look:
             "copies": self.copies,
             "suspicious": list(self.suspicious),
             "notes": list(self.notes),
+            "numbers": list(self.numbers),
             "bins": self.bins if isinstance(self.bins, str) else dict(self.bins),
             "command": self.command,
             "commands": dict(self.commands),
@@ -199,6 +202,13 @@ def _episode_words(seen: Look) -> list[str]:
     return said
 
 
+def _number_words(seen: Look) -> list[str]:
+    if not seen.numbers:
+        return []
+    those = "is a number" if len(seen.numbers) == 1 else "are numbers"
+    return [f"{', '.join(seen.numbers)} {those}, and no label: few values come again"]
+
+
 def _end_question(seen: Look) -> list[str]:
     """How episodes without a flag end, where nobody said so."""
     runs, time = seen.episodes, seen.parts.get("time", (ROW,))[0]
@@ -245,6 +255,7 @@ def commands(
     ways = itertools.product(*_answers(seen), *aside)
     lines = {" and ".join(when for when, _ in way): [said for _, said in way] for way in ways}
     lines = {f"If {when}" if when else "": said for when, said in lines.items()}
+    more = dict(more) | ({"numbers": "auto"} if seen.numbers and not isinstance(source, str | os.PathLike) else {})
     return {when: _command(source, named, bins, more, said) for when, said in lines.items()}
 
 
@@ -276,7 +287,8 @@ def _command(
     if "day_first" in more:
         line.append("--day-first" if more.pop("day_first") else "--month-first")
     for word, value in more.items():
-        line += [READING[word].flag, value if isinstance(value, str) else ",".join(value)]
+        values = value if isinstance(value, list | tuple) else [value]
+        line += [READING[word].flag, ",".join(f"{x:g}" if isinstance(x, float) else str(x) for x in values)]
     for word, value in learning.items():
         line += [f"--{word}", str(value)]
     return shlex.join(str(word) for word in line)

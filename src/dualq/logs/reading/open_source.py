@@ -69,7 +69,10 @@ def open_source(
     if isinstance(source, str | os.PathLike):
         return _open_path(os.fspath(source), Told(table, delimiter, _names(columns)))
     if columns:
-        raise LogError("columns=... names the columns of a text file without a header; a frame has names of its own")
+        raise LogError(
+            "columns=... names the columns of a text file without a header; a frame has names of its own",
+            argument="columns",
+        )
     if isinstance(source, Mapping):
         return of_arrays(source)
     module = type(source).__module__.split(".")[0]
@@ -84,11 +87,17 @@ def open_source(
 def _names(columns: Sequence[str] | None) -> tuple[str, ...]:
     """The names of the columns, as they were given."""
     if isinstance(columns, str) or not all(isinstance(name, str) and name.strip() for name in columns or ()):
-        raise LogError(f'columns is {columns!r}; it must be a list of names, such as ["state", "action", "reward"]')
+        raise LogError(
+            f'columns is {columns!r}; it must be a list of names, such as ["state", "action", "reward"]',
+            argument="columns",
+            value=columns,
+        )
     names = tuple(name.strip() for name in columns or ())
     twice = [name for name in names if sum(name.lower() == other.lower() for other in names) > 1]
     if twice:
-        raise LogError(f"columns names {twice[0]!r} twice; give every column a name of its own")
+        raise LogError(
+            f"columns names {twice[0]!r} twice; give every column a name of its own", argument="columns", value=twice[0]
+        )
     return names
 
 
@@ -111,5 +120,8 @@ def _open_path(path: str, told: Told) -> Source:
             raise LogError(f"{file}: the file is empty; a log needs column names and rows below them")
     kind = kinds.pop()
     if told.columns and kind not in ("csv", "excel"):
-        raise LogError(f"{path}: columns=... (--columns) is for CSV and Excel files without a header; this has names")
+        raise LogError(
+            f"{path}: columns=... (--columns) is for CSV and Excel files without a header; this has names",
+            argument="columns",
+        )
     return _KINDS[kind](files, short(path), told)

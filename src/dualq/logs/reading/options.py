@@ -16,6 +16,7 @@ Columns = str | Sequence[str] | Literal[False] | None  # one or several; False: 
 OneColumn = str | Literal[False] | None
 BinsOfColumn = int | str | Sequence[float]  # how many, "auto", or their edges
 BinsAsked = Mapping[str, BinsOfColumn] | str  # of each column; "auto": of all numbers of the state
+ActionBins = int | Sequence[float]  # of the one column of the action
 Moment = float | str | datetime.date  # a value of a clock: a number, a date, or text
 
 
@@ -75,6 +76,18 @@ READING = _listed(
             "bins",
             "COLUMN=N",
             "Cut numbers into N bins with equally many rows, or at edges: COLUMN=0,10,50. `auto` finds bins.",
+            looks=True,
+        ),
+        Option(
+            "action_bins",
+            "N",
+            "Cut an action of numbers into N steps with equally many rows, or at edges: 0,10,50.",
+            looks=True,
+        ),
+        Option(
+            "numbers",
+            "COLUMNS",
+            "Columns of the state that stay numbers: wear,load. `auto`: those whose values hardly come again.",
             looks=True,
         ),
         Option(

@@ -116,13 +116,14 @@ class Questions(Decisions):
 
     def span(self, column: str) -> Table:
         """The least and the greatest of a clock."""
-        table = self.plain.columns()
+        table = self._with_a_place(self.plain.columns())
         value = seconds(table[column])
         return table.aggregate(low=value.min(), high=value.max())
 
     def by_period(self, column: str, low: float, high: float, periods: int, centre: float) -> Table:
         """The counts of each period of equal length, with sums of powers of the reward less its mean."""
         table = self.rows()
+        table = table.filter(table[column].notnull())
         place = ((seconds(table[column]) - low) / (high - low) * periods).floor().cast("int64")
         table = table.mutate(period=(place < periods).ifelse(place, periods - 1), x=table.r - centre)
         keys = ["period", *self.s, *self.a, *self.n, *(["ended"] if "ended" in table.columns else [])]
@@ -132,8 +133,9 @@ class Questions(Decisions):
 
     def by_previous(self) -> Table:
         """How often each (previous state, s, a, s') occurs, where the previous row led to this one."""
-        table = self.rows()
-        table = table.mutate(over=self._over_here(table))
+        table = self.followed()
+        table = table.mutate(bad=self.bad(table) if self.skip_bad else literal(False))
+        table = table.mutate(over=self._over_here(table) | table.bad)
         before = {"before_over": self._over(table.over.lag(), table)}
         before |= {f"p{i}": self._over(table[s].lag(), table) for i, s in enumerate(self.s)}
         before |= {f"led{i}": self._over(table[n].lag(), table) for i, n in enumerate(self.n)}
@@ -147,7 +149,7 @@ class Questions(Decisions):
         for_all = literal(True)
         for n in self.n:
             for_all = for_all & table[n].notnull()
-        table = table.filter(linked & (going | for_all))
+        table = table.filter(linked & ~table.bad & (going | for_all))
         previous = [f"p{i}" for i in range(len(self.s))]
         return table.group_by([*previous, *self.s, *self.a, *self.n, "ended"]).agg(n=table.count())
 
@@ -161,11 +163,15 @@ class Questions(Decisions):
 
     def first_states(self) -> Table:
         """How often each state is the first of an episode: no row before it, or one where an episode was over."""
-        table = self.columns()
-        if self.skip_bad:
-            table = table.filter(*(table[name].notnull() for name in (*self.e, "t")))
+        table = self._with_a_place(self.columns())
         table = table.mutate(over=self._over_here(table))
         before = self._over(table.over.lag(), table)
         table = table.mutate(first=before.fill_null(True))
         table = table.filter(table.first, *(table[s].notnull() for s in self.s))
         return table.group_by(self.s).agg(n=table.count())
+
+    def _with_a_place(self, table: Table) -> Table:
+        """Without the rows that are set aside because nobody knows when they were."""
+        if not self.skip_bad or self.schema.next_state or self.schema.time is None:
+            return table
+        return table.filter(*(table[name].notnull() for name in (*self.e, "t")))

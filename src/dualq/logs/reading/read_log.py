@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dualq.base import Label, LogError
+from dualq.base import Label, LogError, checked_range
 from dualq.logs.counts import Range
 from dualq.logs.reading.auto_bins import asked_bins, found_bins
 from dualq.logs.reading.available import available_pairs, listed_actions
@@ -26,8 +26,9 @@ from dualq.logs.reading.decisions import LARGEST
 from dualq.logs.reading.engines import reading
 from dualq.logs.reading.episodes import episodes_of, with_clock, with_flag, with_gaps
 from dualq.logs.reading.expressions import Table, row_number, window
+from dualq.logs.reading.number_columns import asked_numbers, with_action_bins
 from dualq.logs.reading.open_source import about_source, open_source
-from dualq.logs.reading.options import BinsAsked, Columns, Moment, OneColumn
+from dualq.logs.reading.options import ActionBins, BinsAsked, Columns, Moment, OneColumn
 from dualq.logs.reading.period import part_of
 from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import ROW, Schema, checked_bins, schema_of, without_guess
@@ -52,6 +53,8 @@ def read_log(
     truncated: OneColumn = None,
     costs: Columns = None,
     bins: BinsAsked | None = None,
+    action_bins: ActionBins | None = None,
+    numbers: Columns = None,
     reward_range: Range | None = None,
     cost_ranges: Mapping[str, Range] | None = None,
     available: Mapping[Label, Iterable[Label]] | None = None,
@@ -96,6 +99,11 @@ def read_log(
     bins : {column: int, list of edges or "auto"} or "auto", optional
         How numbers in the state or the action become labels: so many bins with equally many rows, or between these
         edges. "auto" finds them in the earliest rows, and counts the others.
+    action_bins : int or list of edges, optional
+        The same for an action of one column: so many steps, or between these edges.
+    numbers : list of str or "auto", optional
+        Columns of the state that stay numbers, for learners that need no state to be seen twice (`log.number_rows`).
+        "auto" takes the numbers with more than 20 values, if those of one hardly come again or states do not.
     reward_range : (float, float), optional
         What rewards can be, if that is known; else it is what they were.
     cost_ranges : {cost: (float, float)}, optional
@@ -172,8 +180,14 @@ def read_log(
         opened = replace(opened, remarks=(*opened.remarks, f"{guess}: no two rows have the same, so it is no episode"))
         schema = without_guess(schema, "episode")
     if schema.time == "row" and not opened.ordered:
-        raise LogError(f"{opened.name}: the rows of this table have no order of their own; give a time column")
-    bins = asked_bins(opened, schema, bins)
+        raise LogError(
+            f"{opened.name}: the rows of this table have no order of their own; give a time column",
+            argument="time",
+            value="row",
+        )
+    bins = with_action_bins(opened.name, schema, asked_bins(opened, schema, bins), action_bins)
+    kept = asked_numbers(opened, schema, numbers, bins)
+    bins |= dict.fromkeys(kept, ())
     opened = with_clear_dates(with_whole_labels(opened, _labels(schema, bins)), schema, day_first)
     check_types(opened.name, opened.table, schema, bins, skip_bad)
     time_as = _time_as(opened, schema)
@@ -185,16 +199,20 @@ def read_log(
     opened, bins = found_bins(opened, asked.on(opened.table), bins)
     opened, asked = _understood(opened, asked.on(opened.table), given)
     schema = asked.schema
-    made = checked_bins(opened.name, bins, schema, lambda c, q: _quantiles(opened, c, q))
+    made = checked_bins(opened.name, bins, schema, lambda c, q: _quantiles(opened, c, q), kept)
     if reward_range is None:
         reward_range = opened.metadata.reward_range
     questions = replace(
         asked,
         bins=made,
-        reward_range=None if reward_range is None else _range(opened.name, "reward", reward_range),
+        reward_range=None if reward_range is None else _range(opened, "reward_range", schema.reward, reward_range),
         cost_ranges=_cost_ranges(opened, schema, cost_ranges),
     )
     check_columns(opened, questions)
+    if kept and available is not None:
+        raise LogError(
+            f"{opened.name}: available speaks of labels of states, and {kept[0]!r} stays a number; cut it into bins"
+        )
     declared = listed_actions(schema, available or {})
     aside = quarantine_of(opened.name) if quarantine is None else Path(quarantine)
     check_text(opened, questions)
@@ -215,7 +233,9 @@ def _last_rows(opened: Source, given: Mapping[str, Columns]) -> tuple[Source, Ma
     if len(said) == 2:
         wrong = f'terminal is "{words["terminal"]}" and truncated "last"'
         raise LogError(
-            f"{opened.name}: {wrong}; episodes ended with their last rows, or their recordings stopped there"
+            f"{opened.name}: {wrong}; episodes ended with their last rows, or their recordings stopped there",
+            argument="terminal",
+            value="last",
         )
     what = "early" if words[said[0]] == "early" else "ended" if said[0] == "terminal" else "cut"
     return opened, {**given, said[0]: False}, what
@@ -228,7 +248,8 @@ def _check_last(name: str, schema: Schema, last: str | None) -> None:
         return
     said = {"ended": 'terminal="last"', "early": 'terminal="early"', "cut": 'truncated="last"'}[last]
     needed = "which rows belong together: give episode=..." if schema.time is not None else "an order: give time=..."
-    raise LogError(f"{name}: {said} needs {needed}")
+    part = "truncated" if last == "cut" else "terminal"
+    raise LogError(f"{name}: {said} needs {needed}", argument=part, value="early" if last == "early" else "last")
 
 
 def _understood(opened: Source, asked: Questions, given: Mapping[str, Columns]) -> tuple[Source, Questions]:
@@ -285,28 +306,22 @@ def _time_as(opened: Source, schema: Schema) -> str | None:
         return text_time(opened.name, opened.table, None if schema.time == ROW else schema.time)
 
 
-def _range(name: str, what: str, given: Sequence[float]) -> Range:
-    try:
-        low, high = map(float, given)
-    except (TypeError, ValueError):
-        low, high = 1.0, 0.0
-    if not -np.inf < low <= high < np.inf:
-        raise LogError(
-            f"{name}: the range of {what} is {given!r}; it must be two finite numbers, the smaller one first",
-            column=what,
-            value=given,
-        )
-    return low, high
-
-
 def _cost_ranges(opened: Source, schema: Schema, given: Mapping[str, Range] | None) -> dict[str, Range]:
     if given is None:
         given = {cost: pair for cost, pair in opened.metadata.cost_ranges.items() if cost in schema.costs}
     for cost in given:
         if cost not in schema.costs:
             known = ", ".join(schema.costs) or "none"
-            raise LogError(f"{opened.name}: a range is given for {cost!r}, which is no cost; the costs are {known}")
-    return {cost: _range(opened.name, cost, pair) for cost, pair in given.items()}
+            raise LogError(
+                f"{opened.name}: a range is given for {cost!r}, which is no cost; the costs are {known}",
+                argument="cost_ranges",
+                value=cost,
+            )
+    return {cost: _range(opened, "cost_ranges", cost, pair) for cost, pair in given.items()}
+
+
+def _range(opened: Source, argument: str, column: str, given: Range) -> Range:
+    return checked_range(f"{opened.name}: the range of {column}", given, LogError, argument=argument, column=column)
 
 
 def _quantiles(opened: Source, column: str, levels: list[float]) -> list[float]:
@@ -322,7 +337,9 @@ def _quantiles(opened: Source, column: str, levels: list[float]) -> list[float]:
         except OperationNotDefinedError:  # SQLite
             edges = _ranked(finite.select(value=values), levels)
     if len(edges) < len(levels):
-        raise LogError(f"{opened.name}: the column {column!r} has no numbers to put into bins")
+        raise LogError(
+            f"{opened.name}: the column {column!r} has no numbers to put into bins", argument="bins", column=column
+        )
     return [float(edge) for edge in edges]
 
 

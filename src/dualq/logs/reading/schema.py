@@ -207,11 +207,19 @@ def _guess(part: str, columns: Sequence[str], found: Mapping[str, tuple[str, ...
 def _check(name: str, found: Mapping[str, tuple[str, ...]]) -> None:
     for part in ("reward", "time", "terminal", "truncated"):
         if len(found[part]) > 1:
-            raise LogError(f"{name}: {part} is given as {', '.join(found[part])}; it must be one column")
+            raise LogError(
+                f"{name}: {part} is given as {', '.join(found[part])}; it must be one column",
+                argument=part,
+                value=found[part],
+            )
     for one, other in TWICE:
         both = [column for column in found[one] if column in found[other]]
         if both:
-            raise LogError(f"{name}: the column {both[0]!r} is given as {one} and as {other}; it can only be one")
+            raise LogError(
+                f"{name}: the column {both[0]!r} is given as {one} and as {other}; it can only be one",
+                argument=other,
+                column=both[0],
+            )
     for one, other in ((one, other) for one in BEFORE for other in AFTER):
         both = [column for column in found[one] if column in found[other]]
         if both:
@@ -220,12 +228,16 @@ def _check(name: str, found: Mapping[str, tuple[str, ...]]) -> None:
                 "a state is what is known before the decision" if one == "state" else "an action is what was decided"
             )
             right = f"leave it out of {READING[one].flag}, or give a copy under another name if it is known before"
-            raise LogError(f"{name}: the column {both[0]!r} is the {what} and in the {one}; {known}: {right}")
+            raise LogError(
+                f"{name}: the column {both[0]!r} is the {what} and in the {one}; {known}: {right}", column=both[0]
+            )
     state, following = found["state"], found["next_state"]
     if following and len(following) != len(state):
         raise LogError(
             f"{name}: next_state has {len(following)} columns ({', '.join(following)}) and state has {len(state)} "
-            f"({', '.join(state)}); give one for each, in the same order"
+            f"({', '.join(state)}); give one for each, in the same order",
+            argument="next_state",
+            value=following,
         )
     if not following and not found["time"] and found["terminal"] != (ROW,):
         raise LogError(
@@ -240,7 +252,10 @@ def _check(name: str, found: Mapping[str, tuple[str, ...]]) -> None:
 
 @dataclass(frozen=True)
 class Bins:
-    """Intervals of a number: below the first edge, between two edges (the lower one belongs to it), above the last."""
+    """Intervals of a number: below the first edge, between two edges (the lower one belongs to it), above the last.
+
+    Without an edge there is one interval: the number is known only to be one, and its rows keep it as it is.
+    """
 
     edges: tuple[float, ...]
     asked: int | None = None  # how many were asked for, where quantiles made the edges
@@ -248,6 +263,8 @@ class Bins:
     @property
     def labels(self) -> tuple[str, ...]:
         """One label for each interval, in their order; with as many digits as tell the edges apart."""
+        if not self.edges:
+            return ("any number",)
         words = next(words for digits in (10, 12, 14, 17) if len(set(words := self._words(digits))) == len(words))
         between = [f"[{low}, {high})" for low, high in itertools.pairwise(words)]
         return (f"< {words[0]}", *between, f">= {words[-1]}")
@@ -265,7 +282,7 @@ class Bins:
     def label(self, number: float) -> str:
         """The label of the interval that holds a number."""
         if not (isinstance(number, int | float) and math.isfinite(number)):
-            raise LogError(f"{number!r} has no bin; it must be a finite number")
+            raise LogError(f"{number!r} has no bin; it must be a finite number", value=number)
         return self.labels[bisect_right(self.edges, number)]
 
 
@@ -274,10 +291,16 @@ def checked_bins(
     bins: Mapping[str, BinsOfColumn] | None,
     schema: Schema,
     quantiles: Callable[[str, list[float]], list[float]],
+    numbers: Sequence[str] = (),
 ) -> dict[str, Bins]:
-    """{column: Bins}, with quantiles asked from the engine; the next state's columns have the bins of the state's."""
-    made: dict[str, Bins] = {}
+    """{column: Bins}, with quantiles asked from the engine; the next state's columns have the bins of the state's.
+
+    numbers   columns of the state that stay numbers: one interval each
+    """
+    made = {column: Bins(()) for column in numbers}
     for column, wanted in (bins or {}).items():
+        if column in made:
+            continue
         if column not in (*schema.state, *schema.action):
             known = near(column, (*schema.state, *schema.action))
             wrong = f"bins are given for {column!r}, which is not in the state or the action"
@@ -292,7 +315,10 @@ def checked_bins(
                 most = f"{100 * (wanted - 1) / wanted:.3g}% of the rows or more have the value {least:.10g}"
                 raise LogError(
                     f"{name}: {column!r} cannot be cut into {wanted} bins of equal size: {most}; "
-                    f'give edges, such as bins={{"{column}": [...]}} (--bins {column}=EDGE,EDGE)'
+                    f'give edges, such as bins={{"{column}": [...]}} (--bins {column}=EDGE,EDGE)',
+                    argument="bins",
+                    column=column,
+                    value=wanted,
                 )
             made[column] = Bins(tuple(edges), wanted)
         else:

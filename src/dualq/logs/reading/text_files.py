@@ -48,7 +48,9 @@ def head_of(file: str, delimiter: str | None, columns: tuple[str, ...] = ()) -> 
         row = f"line {wide + 1} is {lines[wide][:60]!r}"
         raise LogError(
             f"{name}: the first line is {lines[0][:60]!r}, and {row}; the first line must hold the names of the "
-            "columns: delete what stands above them"
+            "columns: delete what stands above them",
+            line=1,
+            value=lines[0][:60],
         )
     if len(mark) == 1 and mark not in '"\r\n':
         fields = list(csv.reader(lines, delimiter=mark))
@@ -56,7 +58,11 @@ def head_of(file: str, delimiter: str | None, columns: tuple[str, ...] = ()) -> 
         fields = [line.split(mark) for line in lines]
     if columns and len(fields[0]) != len(columns):
         shown = f"the first line has {len(fields[0])} fields, {lines[0][:60]!r}"
-        raise LogError(f"{name}: {shown}, and columns has {len(columns)} names; give a name for each field")
+        raise LogError(
+            f"{name}: {shown}, and columns has {len(columns)} names; give a name for each field",
+            argument="columns",
+            value=len(columns),
+        )
     names = [field.strip().lower() for field in columns or fields[0]]
     values = [value.strip() for row in fields[0 if columns else 1 :] for value in row]
     comma = mark != "," and any(map(DECIMAL_COMMA.fullmatch, values)) and not any(map(DECIMAL_POINT.fullmatch, values))
@@ -74,7 +80,9 @@ def _text(name: str, start: bytes) -> str:
         if sum(byte < 9 for byte in start) > len(start) // 100:  # NUL and its like are rare in text
             raise LogError(f"{name}: this is not a text file; rename it if it is of another kind") from None
         byte = f"0x{start[error.start]:02x}"
-        raise LogError(f"{name}: line {line} has the byte {byte}, which is not UTF-8; save it as UTF-8") from None
+        raise LogError(
+            f"{name}: line {line} has the byte {byte}, which is not UTF-8; save it as UTF-8", line=line
+        ) from None
 
 
 def check_gzip(file: str) -> None:

@@ -41,10 +41,14 @@ def text_time(name: str, table: Table, column: str | None) -> str | None:
     if found["backward"]:
         said = "if these are dates, say --day-first (day_first=True) or --month-first (day_first=False); or"
         wrong = f"the time column {column!r} is text such as {low!r}, which cannot be sorted"
-        raise LogError(f"{name}: {wrong}; {said} {right}")
+        raise LogError(f"{name}: {wrong}; {said} {right}", column=column)
     if found["shortest"] != found["longest"]:
         order = f"sorted as text it would run from {low!r} to {high!r}"
-        raise LogError(f"{name}: the time column {column!r} is text of several lengths; {order}; {right}")
+        raise LogError(
+            f"{name}: the time column {column!r} is text of several lengths; {order}; {right}",
+            argument="time",
+            column=column,
+        )
     return None
 
 

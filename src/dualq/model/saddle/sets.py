@@ -108,15 +108,15 @@ def project_state(x: Array, available: Array, least: float, bound: float) -> Non
     # measured from the largest, so that the sum comes out right however far below zero they all are.
     nu, count = np.inf, x.size + 1
     while True:
-        kept, below = 0, 0.0
+        left, below = 0, 0.0
         for a in range(x.size):
             low = x[a] - largest
             keep = available[a] & (low + nu > 0.0)  # no jump: it could not be predicted
             below += low if keep else 0.0
-            kept += keep
-        if kept >= count:
+            left += keep
+        if left >= count:
             break
-        nu, count = (least - below) / kept, kept
+        nu, count = (least - below) / left, left
     for a in range(x.size):
         x[a] = min(max(x[a] - largest + nu, 0.0), bound) if available[a] else 0.0
 

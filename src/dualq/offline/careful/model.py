@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from dualq.base import LogError, count
+from dualq.base import LogError, Weights, as_distribution, checked_weights, count
 from dualq.logs import Counts
 from dualq.model import MDP, TablePolicy
 from dualq.offline.careful.fitting import Fitted, alone, fitted
 from dualq.offline.careful.pooling import Rows, row_variance
-from dualq.offline.careful.selection_bias import Estimate, expect, halves, log_variance, part_kept
+from dualq.offline.careful.selection_bias import Estimate, expect, gain_reliability, halves, log_variance
 
 Array = np.ndarray
 
@@ -59,7 +59,12 @@ class Careful:
 
 
 def careful_model(
-    counts: Counts, discount: float, start: Any = None, pessimism: float | None = None, *, pooling: float = 1.0
+    counts: Counts,
+    discount: float,
+    start: Weights | None = None,
+    pessimism: float | None = None,
+    *,
+    pooling: float = 1.0,
 ) -> Careful:
     """A model that is careful where the log is thin, and the policy that is best in it.
 
@@ -75,7 +80,7 @@ def careful_model(
     policy, behaviour = fit.policy, rows.behaviour
     apart = rows.pooled_model(alone(rows), fit.unknown_value)  # on average the log needs no pooling
     gain = float(start @ (policy.value(fit.pooled) - behaviour.value(apart)))
-    reliability = part_kept(deals, start, gain)
+    reliability = gain_reliability(deals, start, gain)
     expected, logged, claimed = expect(rows, fit.pooled, apart, policy, behaviour, start, reliability)
     return Careful(
         mdp=fit.mdp,
@@ -105,7 +110,7 @@ def fitted_deals(counts: Counts, discount: float, pessimism: float, pooling: flo
 
 def fitted_halves(counts: Counts, discount: float, pessimism: float) -> tuple[Fitted, ...]:
     """The first of these deals; nothing where a half has no rows."""
-    return _fitted_halves(*_deals(counts, 1), discount, pessimism, 1.0)
+    return _fitted_halves(_deals(counts, 1)[0], discount, pessimism, 1.0)
 
 
 def _deals(counts: Counts, times: int) -> list[tuple[Counts, Counts]]:
@@ -158,14 +163,9 @@ def _not_negative(name: str, value: Any) -> float:
     return number
 
 
-def _checked_start(start: Any, rows: Rows) -> Array:
+def _checked_start(start: Weights | None, rows: Rows) -> Array:
     """Weights of the model's states, summing to one."""
     if start is None:
         return rows.total / rows.total.sum()
-    given = np.asarray(start, dtype=float)
-    S = rows.counts.shape[0]
-    if given.shape != (S,):
-        raise LogError(f"start has shape {given.shape}; it must have a weight for each of {S} states")
-    if not (np.isfinite(given).all() and (given >= 0.0).all() and given.sum() > 0.0):
-        raise LogError("start must be weights that are finite and not negative, some of them positive")
-    return rows.counts.support.to_model(given / given.sum())
+    given = checked_weights("start", start, rows.counts.states, LogError)
+    return rows.counts.support.to_model(as_distribution("start", given, LogError))

@@ -1,13 +1,13 @@
 """What a policy may be expected to earn, when it was chosen for what the same log promised; and how sure that is.
 
-Kept      `claimed` is the policy's value in the pooled model. It was chosen for being high: part of what it has above
+Luck      `claimed` is the policy's value in the pooled model. It was chosen for being high: part of what it has above
           the logged value is luck. How much, the log itself tells: its rows are dealt at random to two halves (rows are
           independent given their pair), each half chooses a policy, and the other one is asked about it. Where both
           have seen the pairs, the asked half puts its own frequencies into the model of the half that chose; elsewhere
           the policy does as usual. In either model it gains something over what was usual, and
-              kept = gain found in the model with the other's rows / gain promised in the chooser's own
-          both ways together, where pairs are few averaged over several deals: luck is not found again. Deals are drawn by the counts
-          themselves: were they the same for all logs, so would be their luck.
+              reliability = gain found in the model with the other's rows / gain promised in the chooser's own
+          both ways together, where pairs are few averaged over several deals: luck is not found again. Deals are drawn
+          by the counts themselves: were they the same for all logs, so would be their luck.
           The whole policy is evaluated anew, not only its first step with
           the chooser's V: part of V is luck too, and the policy goes where it is high. With c the occupancy less the
           usual one, of the policy that a half was asked about and of the one that it chose itself, what was found has
@@ -15,13 +15,13 @@ Kept      `claimed` is the policy's value in the pooled model. It was chosen for
           beside what was promised: where both choose the same there is no luck of choice at all.
           Of gains that could not be asked about, pairs that only one half has seen, luck may be another part: if they
           are the part 1 - h of the claimed gain, (1/h - 1) (promised - found)^2 is added where less was found.
-          Before, every value of `kept` from 0 to 1 is alike, and more than 1 less and less so: pooling may have been
+          Before, every value of it from 0 to 1 is alike, and more than 1 less and less so: pooling may have been
           too careful. No more is expected than is claimed; that there may be more is part of the error.
-All rows  This is so with half of the rows. With all of them, unpooled claims would have 2 kept / (1 + kept), the
-          reliability of a test of twice the length (Spearman; Brown; 1910); claims that are pooled as they should be
+All rows  This is so with half of the rows. With all of them, unpooled claims would have the reliability k of
+          a test of twice the length, 2 k / (1 + k) (Spearman; Brown; 1910); claims that are pooled as they should be
           keep the same part with any number of rows, as they are smaller where rows are fewer. What is true lies
           somewhere between the two, everywhere alike. Mean and deviation of that, and then
-              expected = logged + kept (claimed - logged)
+              expected = logged + reliability (claimed - logged)
           Costs of a policy that was chosen for what it earns are lucky too, and dealt with alike (limited/).
 Error     of a value in a model, with the values V of that policy there and its occupancy: the squares of three parts
           are added. The model is the log's own, pairs apart, for what was logged, and the pooled one for the policy
@@ -36,10 +36,10 @@ Error     of a value in a model, with the values V of that policy there and its 
             unknown  states that were never left are worth some state of the log, nobody knows which, nor whether the
                      policy does better there than what was logged, which is worth V_b: each adds
                      (chance to end there, discounted)^2 (variance of V over the log's rows + mean(V - V_b)^2)
-          That of `expected` is the one of the two values, by 1 - sqrt(kept) and sqrt(kept), beside the deviation of
-          `kept` times the gain and half of what was taken off for luck: how lucky one log was is not known better than
-          that. (Of means that scatter by t^2 and are seen with noise v, a part k = t^2 / (t^2 + v) of a difference is
-          true, and what is not known of it has the variance k v, not k^2 v.) The
+          That of `expected` is the one of the two values, by 1 - sqrt(k) and sqrt(k), beside the deviation of
+          the reliability k times the gain and half of what was taken off for luck: how lucky one log was is not known
+          better than that. (Of means that scatter by t^2 and are seen with noise v, a part k = t^2 / (t^2 + v) of a
+          difference is true, and what is not known of it has the variance k v, not k^2 v.) The
           error of pooled rows would be smaller, as far as their prior is right; this one does not rely on it.
 The start is taken as given. An estimate with its standard error is no floor: that is the certificate's.
 """
@@ -60,9 +60,9 @@ from dualq.offline.careful.pooling import ROUNDING, Moments, Rows, row_variance
 
 Array = np.ndarray
 
-PARTS = np.linspace(0.0, 2.0, 201)  # the values that `kept` can have
+PARTS = np.linspace(0.0, 2.0, 201)  # the values that a reliability can have
 EVERY_PART_ALIKE = np.zeros(PARTS.size)  # a log prior
-TOO_CAREFUL = 0.5  # how far beyond 1 `kept` may well be
+TOO_CAREFUL = 0.5  # how far beyond 1 it may well be
 HOW_LUCKY = 0.5  # the deviation of what was taken off for luck, as a part of it
 
 
@@ -83,7 +83,13 @@ class Estimate:
 
 
 def expect(
-    rows: Rows, pooled: MDP, apart: MDP, policy: TablePolicy, behaviour: TablePolicy, start: Array, kept: Estimate
+    rows: Rows,
+    pooled: MDP,
+    apart: MDP,
+    policy: TablePolicy,
+    behaviour: TablePolicy,
+    start: Array,
+    reliability: Estimate,
 ) -> tuple[Estimate, Estimate, float]:
     """What the policy is expected to earn, what the logged behaviour, and what the pooled model claims."""
     claimed = float(start @ policy.value(pooled))
@@ -91,10 +97,10 @@ def expect(
     logged = estimate(rows, apart, behaviour, start, usual)
     error = estimate(rows, pooled, policy, start, usual).error_or_nan
     gain = claimed - logged.value
-    own = np.sqrt(kept.value)
+    own = np.sqrt(reliability.value)
     of_rows = (1.0 - own) * logged.error_or_nan + own * error  # of the same rows: no cancelling
-    parts = of_rows, kept.error_or_nan * gain, HOW_LUCKY * (1.0 - kept.value) * gain
-    return Estimate(logged.value + kept.value * gain, float(np.linalg.norm(parts))), logged, claimed
+    parts = of_rows, reliability.error_or_nan * gain, HOW_LUCKY * (1.0 - reliability.value) * gain
+    return Estimate(logged.value + reliability.value * gain, float(np.linalg.norm(parts))), logged, claimed
 
 
 def estimate(rows: Rows, mdp: MDP, policy: TablePolicy, start: Array, usual: Array) -> Estimate:
@@ -146,13 +152,13 @@ def _reward_spread(rows: Rows) -> float:
 # ---- what of a gain is luck
 
 
-def part_kept(deals: Sequence[Sequence[Fitted]], start: Array, gain: float) -> Estimate:
+def gain_reliability(deals: Sequence[Sequence[Fitted]], start: Array, gain: float) -> Estimate:
     """The part of a claimed gain over the log that is there in rows which had no say in the choice."""
-    answers = [_found(*halves, start, gain) for halves in deals if halves]
+    answers = [_found(halves[0], halves[1], start, gain) for halves in deals if halves]
     if not answers:
-        return kept_of([])
+        return reliability_of([])
     found, promised, variance = np.mean(answers, axis=0)  # of the same rows, so that no variance gets less by it
-    return kept_of([(float(found), float(promised), float(variance))])
+    return reliability_of([(float(found), float(promised), float(variance))])
 
 
 def _found(one: Fitted, other: Fitted, start: Array, gain: float) -> tuple[float, float, float]:
@@ -169,14 +175,14 @@ def _found(one: Fitted, other: Fitted, start: Array, gain: float) -> tuple[float
     return found, promised, variance
 
 
-def kept_of(asked: Sequence[tuple[float, float, float]]) -> Estimate:
-    """`kept` of a gain, with all rows, from what one half found, what the other had promised, the former's variance."""
-    kept, error = found_again(asked, -np.maximum(PARTS - 1.0, 0.0) / TOO_CAREFUL)
-    return Estimate(min(kept, 1.0), float(np.hypot(error, max(kept - 1.0, 0.0))))
+def reliability_of(asked: Sequence[tuple[float, float, float]]) -> Estimate:
+    """The reliability of a gain, with all rows, from what a half found, what the other had promised, and a variance."""
+    reliability, error = found_again(asked, -np.maximum(PARTS - 1.0, 0.0) / TOO_CAREFUL)
+    return Estimate(min(reliability, 1.0), float(np.hypot(error, max(reliability - 1.0, 0.0))))
 
 
 def found_again(asked: Sequence[tuple[float, float, float]], log_prior: Array) -> tuple[float, float]:
-    """Mean and deviation of the part that is kept with all rows; `log_prior` is over PARTS."""
+    """Mean and deviation of the part that is found again with all rows; `log_prior` is over PARTS."""
     fits = log_prior.copy()
     for found, promised, variance in asked:
         if promised != 0.0:
@@ -185,8 +191,8 @@ def found_again(asked: Sequence[tuple[float, float, float]], log_prior: Array) -
     chances /= chances.sum()
     more = np.maximum(2.0 * PARTS / (1.0 + PARTS) - PARTS, 0.0)
     full = PARTS + 0.5 * more
-    kept = float(chances @ full)
-    return kept, float(np.sqrt(chances @ ((full - kept) ** 2 + more**2 / 12.0)))
+    reliability = float(chances @ full)
+    return reliability, float(np.sqrt(chances @ ((full - reliability) ** 2 + more**2 / 12.0)))
 
 
 class Asked(NamedTuple):

@@ -52,7 +52,7 @@ from dualq.offline.careful.selection_bias import (
     EVERY_PART_ALIKE,
     HOW_LUCKY,
     found_again,
-    kept_of,
+    reliability_of,
     sampled,
     sigma2_of,
 )
@@ -158,13 +158,13 @@ class Estimates(Costs):
             return Estimate(limit.value(mdp, (1.0 - alpha) * policy.occupancy(mdp, self.nu), self.nu), 0.0)
         claimed, logged = self.claimed(asked, policy), self.claimed(asked, self.careful.behaviour)
         apart = claimed.value - logged.value
-        kept = self.kept(asked, apart)
-        own = np.sqrt(kept.value)
+        reliability = self.reliability(asked, apart)
+        own = np.sqrt(reliability.value)
         rows = (1.0 - own) * logged.error_or_nan + own * claimed.error_or_nan  # of the same rows: no cancelling
-        parts = rows, kept.error_or_nan * apart, HOW_LUCKY * (1.0 - kept.value) * apart
-        return Estimate(logged.value + kept.value * apart, float(np.linalg.norm(parts)))
+        parts = rows, reliability.error_or_nan * apart, HOW_LUCKY * (1.0 - reliability.value) * apart
+        return Estimate(logged.value + reliability.value * apart, float(np.linalg.norm(parts)))
 
-    def kept(self, asked: Asked, apart: float) -> Estimate:
+    def reliability(self, asked: Asked, apart: float) -> Estimate:
         """The part of a difference from the logged cost that is found again in rows which had no say in the choice."""
         if asked.name not in self._answers:
             ways = (self._halves, self._halves[::-1]) if self._halves else ()
@@ -172,9 +172,9 @@ class Estimates(Costs):
             self._answers[asked.name] = [_both_ways(*both) for both in zip(*asks, strict=True)]
         answers = self._answers[asked.name]
         if asked.limit.sign * apart < 0.0:
-            return kept_of(answers)
-        kept, error = found_again(answers[:1], EVERY_PART_ALIKE)
-        return Estimate(1.0, float(np.hypot(error, kept - 1.0)))
+            return reliability_of(answers)
+        reliability, error = found_again(answers[:1], EVERY_PART_ALIKE)
+        return Estimate(1.0, float(np.hypot(error, reliability - 1.0)))
 
     @cached_property
     def _answers(self) -> dict[str, list[tuple[float, float, float]]]:
@@ -217,11 +217,11 @@ class Estimates(Costs):
         if not gain > 0.0:
             return Estimate(claimed, error)
         best, best_error = self._claimed(careful.policy)
-        best_gain, kept, own = best - careful.logged.value, careful.reliability, np.sqrt(careful.reliability)
+        best_gain, reliability, own = best - careful.logged.value, careful.reliability, np.sqrt(careful.reliability)
         rows = (1.0 - own) * careful.logged.error_or_nan + own * best_error
         luck = np.sqrt(max(careful.expected.error_or_nan**2 - rows**2, 0.0)) / best_gain if best_gain > 0.0 else 0.0
         rows = (1.0 - own) * careful.logged.error_or_nan + own * error
-        return Estimate(careful.logged.value + kept * gain, float(np.hypot(rows, luck * gain)))
+        return Estimate(careful.logged.value + reliability * gain, float(np.hypot(rows, luck * gain)))
 
     def _claimed(self, policy: TablePolicy) -> tuple[float, float]:
         """The value in the pooled model without the penalty, and the error that the rows of each pair leave."""

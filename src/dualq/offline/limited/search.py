@@ -50,7 +50,7 @@ MARGINS = ("certified", "none")
 
 
 @dataclass(frozen=True)
-class Kept:
+class LimitOutcome:
     """What became of a limit, under the recommended policy."""
 
     name: str
@@ -75,7 +75,7 @@ class Limited(NamedTuple):
     """The policy under limits, and what is known of them."""
 
     solution: LimitedSolution
-    limits: tuple[Kept, ...]
+    limits: tuple[LimitOutcome, ...]
     reason: str
     wanted: tuple[Wanted, ...]  # pairs where more rows would lower the ceilings; none where all is promised
 
@@ -201,11 +201,11 @@ class Search:
         assert isinstance(solution, LimitedSolution)
         return solution
 
-    def kept(self, solution: LimitedSolution, more: bool) -> tuple[Kept, ...]:
+    def outcomes(self, solution: LimitedSolution, more: bool) -> tuple[LimitOutcome, ...]:
         """What became of every limit; `more`: whether to ask how many rows would let it be promised."""
-        return tuple(self._kept(one, solution, more) for one in self.asked)
+        return tuple(self._outcome(one, solution, more) for one in self.asked)
 
-    def _kept(self, one: Asked, solution: LimitedSolution, more: bool) -> Kept:
+    def _outcome(self, one: Asked, solution: LimitedSolution, more: bool) -> LimitOutcome:
         limit, policy, estimates = one.limit, solution.dual_policy, self.estimates
         found = estimates.of(one, policy)
         low = high = needed = None
@@ -224,7 +224,7 @@ class Search:
             basis = "exact" if kept else "model" if reached else "missed"
         else:
             kept, basis = False, "model" if reached else "missed"
-        return Kept(
+        return LimitOutcome(
             name=one.name,
             text=str(limit),
             sense=limit.sense,
@@ -243,9 +243,9 @@ class Search:
             rows_needed=needed,
         )
 
-    def wanted(self, solution: LimitedSolution, limits: Sequence[Kept], most: int = 10) -> tuple[Wanted, ...]:
+    def wanted(self, solution: LimitedSolution, limits: Sequence[LimitOutcome], most: int = 10) -> tuple[Wanted, ...]:
         """The pairs where more rows would lower the ceiling of the limit that is furthest from its promise."""
-        missing = [one for one, kept in zip(self.asked, limits, strict=True) if one.bounded and not kept.kept]
+        missing = [one for one, limit in zip(self.asked, limits, strict=True) if one.bounded and not limit.kept]
         if not missing:
             return ()
         policy = solution.dual_policy
@@ -267,7 +267,7 @@ def keep(
     _check_plug_in(estimates, asked)
     search = Search(estimates, asked, blocks, ledger)
     solution, how = search.certified() if margin == "certified" else search.unmargined()
-    limits = search.kept(solution, more=margin == "certified")
+    limits = search.outcomes(solution, more=margin == "certified")
     return Limited(solution, limits, _reason(solution, limits, how, estimates), search.wanted(solution, limits))
 
 
@@ -304,18 +304,18 @@ HOW = {
 }
 
 
-def _reason(solution: LimitedSolution, limits: Sequence[Kept], how: str, estimates: Estimates) -> str:
+def _reason(solution: LimitedSolution, limits: Sequence[LimitOutcome], how: str, estimates: Estimates) -> str:
     on_log = estimates.counts.support.to_log
     acted = estimates.counts.visits.any(axis=1)
     mixed = on_log(solution.dual_policy.matrix).max(axis=1) < 1.0 - 1e-9
     mixed &= acted & (on_log(solution.occupancy).sum(axis=1) > 0.0)
     count = int(mixed.sum())
     random = f"chooses at random in {count:,} of {int(acted.sum()):,} states" if count else "never chooses at random"
-    if all(kept.basis in ("exact", "model") for kept in limits):
-        how = "by themselves" if all(kept.kept for kept in limits) else "model"
-    elif how == "none" and all(kept.kept for kept in limits):
+    if all(limit.basis in ("exact", "model") for limit in limits):
+        how = "by themselves" if all(limit.kept for limit in limits) else "model"
+    elif how == "none" and all(limit.kept for limit in limits):
         how = "none, but proven"
-    texts = " and ".join(kept.text for kept in limits)
+    texts = " and ".join(limit.text for limit in limits)
     return (
         f"The new policy is chosen for {texts}, and earns the most it can on top. Rarely tried actions are judged "
         f"cautiously. It {random}. {HOW[how]}"

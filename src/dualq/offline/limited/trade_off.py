@@ -12,7 +12,7 @@ Columns   limit               the bound on the cost
 Chosen    the fit's own policy, estimated as the points are: cost and value, with their errors. It need not lie on the
           curve: with a margin it is inside.
 Band      half of delta for the value, half for the cost. The bounds of all points hold together, as they do for all
-          policies. They rest on the blocks of the log that the fit kept; where these do not count the cost, on all
+          policies. They rest on the blocks of the log that the fit has; where these do not count the cost, on all
           rows as one block, which is as valid, and wider.
 """
 
@@ -90,15 +90,15 @@ def frontier_of(
     if not mine.bounded:
         raise LogError(f"the limit {name!r} is no average of a cost; a trade-off needs one")
     counted = mine.column is None or all(mine.column in block.cost_sums for block in blocks)
-    kept = list(blocks) if counted else [estimates.counts]
+    used = list(blocks) if counted else [estimates.counts]
     ledger = Ledger(1.0 - confidence)
-    bounds = _bounds(mine, kept, estimates, ledger)
+    bounds = _bounds(mine, used, estimates, ledger)
     family = moved_family(estimates, asked, policy, pair_frequencies(estimates), (name,))
     found = [_point(u, solution, mine, family, estimates, bounds) for u, solution in _solved(family, estimates, points)]
     columns = {key: np.array([point[key] for point in found]) for key in found[0]}
     value, cost = estimates.value(policy), estimates.of(mine, policy)
     own = {"value": value.value, "error": value.error_or_nan, "cost": cost.value, "cost_error": cost.error_or_nan}
-    return Frontier(name, mine.limit.sense, confidence, len(kept), columns, own, ledger)
+    return Frontier(name, mine.limit.sense, confidence, len(used), columns, own, ledger)
 
 
 class Bounds(NamedTuple):

@@ -9,7 +9,7 @@ from dualq.model import ActionCap, Kind, Limit, Near, Solution, dataclass_kind, 
 from dualq.offline.careful.model import Careful
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.limited.asked import Asked
-from dualq.offline.limited.search import Kept
+from dualq.offline.limited.search import LimitOutcome
 from dualq.offline.stages import Counted, Modelled, Proven, Read, Solved
 from dualq.proof import Certificate, Ledger, Wanted
 from dualq.solvers import LimitedSolution
@@ -57,7 +57,7 @@ KINDS = (
     dataclass_kind("ledger", Ledger),
     dataclass_kind("wanted rows", Wanted),
     dataclass_kind("asked limit", Asked),
-    dataclass_kind("limit outcome", Kept),
+    dataclass_kind("limit outcome", LimitOutcome),
     dataclass_kind("limit", Limit),
     dataclass_kind("action cap", ActionCap),
     dataclass_kind("distance", Near),

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dualq.base import CheckpointError, Label, LabelLike, Labels, LogError
 from dualq.logs import Bins
-from dualq.model import NOUNS, Kind, Seed, TablePolicy, Tree, read_saved, unpacked
+from dualq.model import NOUNS, FunctionPolicy, Kind, Seed, TablePolicy, Tree, drawn, read_saved, unpacked
 
 Array = np.ndarray
 
@@ -60,6 +61,15 @@ class Decider:
         """The label of an action in a state, drawn where the policy is random; numbers find their bins."""
         return self.policy.act(self.label(state), seed, default)
 
+    def act_many(self, table: Mapping[str, ArrayLike], seed: Seed = None) -> list[Label]:
+        """The label of an action for each row of a table or frame; each state is looked up once."""
+        names, generator = self.policy.states.names, np.random.default_rng(seed)
+        columns = [np.asarray(table[name]).tolist() for name in names]
+        states = list(zip(*columns, strict=True))
+        place = {state: self.policy.states.index(self.label(state)) for state in dict.fromkeys(states)}
+        chosen = drawn(self.policy.matrix[np.array([place[state] for state in states], int)], generator)
+        return [self.policy.actions[a] for a in chosen.tolist()]
+
 
 def _parts(state: Label, names: tuple[str, ...]) -> tuple[Label, ...]:
     parts = state if isinstance(state, tuple | list) else (state,)
@@ -68,9 +78,13 @@ def _parts(state: Label, names: tuple[str, ...]) -> tuple[Label, ...]:
     return tuple(parts)
 
 
-def decider_of(folder: str | os.PathLike[str]) -> Decider:
+def decider_of(folder: str | os.PathLike[str]) -> Decider | FunctionPolicy:
     """What to do, by the fit that was saved in a folder."""
     trees, arrays = open_saved(folder)
+    if "bins" not in trees and trees["format"] != 1:  # a function of numbers
+        from dualq.offline.approximate.kinds import RULE_KINDS
+
+        return unpacked(trees["policy"], arrays, RULE_KINDS)
     if trees["format"] == 1:
         fields = trees["fit"]["fields"]
         old = [Kind("Labels", "Labels", dict, NOUNS[0].make), Kind("Policy", "TablePolicy", dict, TablePolicy)]

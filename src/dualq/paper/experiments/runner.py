@@ -109,9 +109,9 @@ def checked_names(names: Sequence[str]) -> list[str]:
 
 def _measured(curve: Curve, folder: Path, seeds: int, bar: _Bar) -> Measured:
     """The curve's numbers: from its file, or measured now and kept."""
-    kept = curve.load(folder, seeds)
-    if kept is not None:
-        return kept
+    saved = curve.load(folder, seeds)
+    if saved is not None:
+        return saved
     # Threads: the kernels hold no lock. A seed's run does not know of the others, so their order does not matter.
     pool = ThreadPoolExecutor(os.cpu_count())
     try:

@@ -79,7 +79,7 @@ Array = np.ndarray
 
 POLISH_EVERY = 40  # steps
 ROUNDING = 1e-13  # of the sum of absolute values: an excess below it is none
-KEPT_POLICIES = 30  # beside those of the mixture, the last ones
+LAST_POLICIES = 30  # beside those of the mixture, the last ones
 
 
 class Point(NamedTuple):
@@ -180,7 +180,7 @@ def solve_priced(
     while (total := int(work.total[0])) < max_iterations and not small_enough(found.lower, found.upper, target):
         _iterate(work, problem, min(max(polish_every, total // 10), max_iterations - total))
         found, new = _polished(work.step, problem, found, w)
-        last = len(columns) - KEPT_POLICIES
+        last = len(columns) - LAST_POLICIES
         columns = [column for i, column in enumerate(columns) if i >= last or x[i] > 0.0] + new
         x, w, found = _mixed(columns, found)
         if found.gap <= SUFFICIENT * restarted:

@@ -43,7 +43,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from dualq.base import DualqError, InfeasibleError, ModelError
+from dualq.base import DualqError, InfeasibleError, ModelError, as_distribution
 from dualq.model import MDP, ActionCap, AnyLimit, Limit, LimitsLike, Solution, Sparse, TablePolicy, as_limits
 from dualq.solvers.programs import Answer, Program, dual, proven_error, solve_program
 
@@ -157,11 +157,10 @@ def solve_limited(
 def checked_limits(mdp: MDP, limits: Mapping[str, AnyLimit], weights: ArrayLike | None) -> tuple[Array, Array]:
     """(eta, nu): the weights, and the start as a distribution; the limits fit the model."""
     eta = mdp.default_weights() if weights is None else mdp.checked_start(weights)
-    if not eta.sum() > 0.0:
-        raise ModelError("all weights are zero; the process must start somewhere")
+    nu = as_distribution("weights", eta)
     for limit in limits.values():
         limit.check_fits(mdp)
-    return eta, eta / eta.sum()
+    return eta, nu
 
 
 # ---- the programs
@@ -317,12 +316,12 @@ def _elsewhere(model: MDP, V: Array, visited: Array, caps: Mapping[str, ActionCa
     base = dual(model, np.ones(model.num_states))
     stack = _stacked(model, np.ones(model.num_states), caps)
     inside = np.flatnonzero(~visited[np.nonzero(model.available)[0]])  # among the available pairs
-    kept = np.unique(_part(stack.on_pairs, columns=inside).nonzero()[0])  # a cap's row belongs to one state
+    there = np.unique(_part(stack.on_pairs, columns=inside).nonzero()[0])  # a cap's row belongs to one state
     stack = stack._replace(
-        on_pairs=_part(stack.on_pairs, kept, inside),
-        on_extra=_part(stack.on_extra, kept),
-        upper=stack.upper[kept],
-        gives=_part(stack.gives, kept, kept),
+        on_pairs=_part(stack.on_pairs, there, inside),
+        on_extra=_part(stack.on_extra, there),
+        upper=stack.upper[there],
+        gives=_part(stack.gives, there, there),
     )
     reward = model.q_values(V)[model.available][inside]
     ones = np.ones(int((~visited).sum()))
@@ -336,7 +335,7 @@ def _elsewhere(model: MDP, V: Array, visited: Array, caps: Mapping[str, ActionCa
         variables={},
         multipliers={},
     )
-    if kept.size:
+    if there.size:
         t = solved(_elastic(base, stack, stack.gives, least=0.0)).blocks["t"]
         can = t <= KEPT
         stack = stack._replace(

@@ -1,0 +1,310 @@
+"""States of numbers: the true value of what `learn` recommends, what it expects, and peers on the same logs.
+
+Every log is simulated: four problems of dualq (worlds/continuous.py) at 2,000 and 20,000 rows, and mixed logs of
+Gymnasium's CartPole, Acrobot and MountainCar at 60,000 (controls.py). Every policy's value is the mean of simulated
+episodes under the same noise, from the problem's own start; what was expected is compared with the value from the log's
+first states. The best known policy is exact for a fine grid of the states (worlds/gridded.py), in the control problems
+it is made by hand. `gained` is the share of what lies between the log and the best known.
+
+    --only NAMES   problems                          --rows N ...   rows of each log
+    --logs N       how many logs of each size        --first SEED   the first
+    --jobs N       processes                         --methods      dualq's ways: auto partition linear neural bins
+    --peers        cloning FQI IQL; "none" for none
+    --rules        linear neural: every rule that a learner offers, valued by `evaluated`, before one is chosen
+"""
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = "1"
+os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+
+import argparse
+import inspect
+import multiprocessing
+import sys
+import time
+import warnings
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from importlib import import_module
+from typing import NamedTuple
+
+import numpy as np
+from common import markdown, publish
+from continuous_peers import PEERS
+from controls import CONTROLS, agree
+
+import dualq
+from dualq.logs.reading.schema import Bins
+from dualq.worlds.continuous import PROBLEMS, record, returns, to_table, true_gain
+
+# What the log's rule is worth, by 200,000 episodes, and how much more the policy of a fine grid is, by 50,000 under
+# the same noise; `--best` measures them again.
+KNOWN = {
+    "inventory": (93.557, 34.975),  # ± .033, ± .094
+    "pricing": (84.646, 12.409),  # ± .078, ± .022
+    "maintenance": (12.984, 8.427),  # ± .029, ± .057
+    "dosing": (-10.330, 3.544),  # ± .017, ± .015
+}
+AXES = {
+    "inventory": ({"stock": np.r_[0:14:43j, 15:30:8j], "level": 3 * np.exp(np.linspace(-1.2, 1.2, 15))}, 7),
+    "pricing": ({"reference": np.linspace(2, 6, 41), "mood": np.linspace(-1.5, 1.5, 25)}, 7),
+    "maintenance": (
+        {"wear": np.r_[0:2.2:20j, 2.7, 3.5], "heat": np.linspace(0, 2.6, 12), "load": np.linspace(0.5, 1.5, 5)},
+        11,
+    ),
+    "dosing": ({"severity": np.linspace(0, 10, 51), "concentration": np.linspace(0, 11, 56)}, 8),
+}
+EPISODES, TRUTH_SEED = 2_000, 10**6
+
+
+class Answer(NamedTuple):
+    truth: float
+    here: float  # from the log's first states
+    expected: float
+    error: float
+    verdict: str
+    seconds: float
+
+
+def made(name):
+    return (PROBLEMS | CONTROLS)[name]()
+
+
+def logged(name, rows, seed):
+    problem = made(name)
+    return problem.log(rows, seed) if name in CONTROLS else record(problem, rows, seed)
+
+
+def references(name):
+    """Values of the log's rule and of the best known."""
+    problem = made(name)
+    if name not in CONTROLS:
+        low, gain = KNOWN[name]
+        return low, low + gain
+    assert agree(problem) < 1e-5, f"{name} is not Gymnasium's"
+    log, best = logged(name, 60_000, 0), float(returns(problem, problem.good, TRUTH_SEED, EPISODES).mean())
+    return earned(log, problem.discount), best
+
+
+def earned(rows, discount):
+    """What the episodes of a log earned, cut off where they were."""
+    begun = np.flatnonzero(rows.first)
+    step = np.arange(len(rows)) - np.repeat(begun, np.diff(np.append(begun, len(rows))))
+    return float(np.add.reduceat(discount**step * rows.r, begun).mean())
+
+
+# ---- dualq's ways
+
+
+def learned(rows, discount, seed, **how):
+    """A fit, by the table that a person would have."""
+    state, costs = list(rows.columns.names), list(rows.costs)
+    roles = {"state": state, "action": "action", "reward": "reward", "episode": "episode", "time": "step"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pyarrow as pa
+
+        table = pa.table(to_table(rows))
+        return dualq.learn(table, discount=discount, terminal="done", costs=costs, **roles, **how)
+
+
+def by_function(fit, rows):
+    """The rule of a fit whose policy is a function of the numbers, in the problem's own places."""
+    policy = fit.policy
+    columns = [rows.actions.index(label) for label in policy.actions]
+
+    def rule(states):
+        p = np.zeros((len(states), len(rows.actions)))
+        p[:, columns] = policy.rule(policy.columns.coded(worded(rows.columns, states)))
+        return p
+
+    return rule
+
+
+def worded(columns, states):
+    """{column: values} of some states."""
+    places = zip(columns.categories.items(), states.categories.T, strict=True)
+    words = {name: np.array(labels)[place] for (name, labels), place in places}
+    return dict(zip(columns.numbers, states.numbers.T, strict=True)) | words
+
+
+def by_table(fit, rows):
+    """The rule of a fit whose numbers were cut into bins; where the log never was, as the log does over all states."""
+    known, bins = fit.counts.states, {name: Bins(tuple(edges)) for name, edges in fit.settings["bins"].items()}
+    labels = {tuple(known.named(s).values()): s for s in range(len(known))}
+    columns = [rows.actions.index(label) for label in fit.counts.actions]
+    matrix = np.vstack([fit.policy.matrix[: len(known)], fit.counts.visits.sum(axis=0) / fit.counts.visits.sum()])
+
+    def part(name, values):
+        if name not in bins:
+            return values.tolist()
+        return np.array(bins[name].labels, object)[np.searchsorted(bins[name].edges, values, side="right")].tolist()
+
+    def rule(states):
+        table = worded(rows.columns, states)
+        cells = zip(*(part(name, table[name]) for name in known.names), strict=True)
+        p = np.zeros((len(states), len(rows.actions)))
+        p[:, columns] = matrix[[labels.get(cell, -1) for cell in cells]]
+        return p
+
+    return rule
+
+
+def approximated(rows, discount, seed, approximation):
+    fit = learned(rows, discount, seed, approximation=approximation)
+    return fit, by_function(fit, rows) if fit.approximation != "table" else by_table(fit, rows)
+
+
+def binned(rows, discount, seed, bins=8):
+    choice = {"approximation": "table"} if "approximation" in inspect.signature(dualq.learn).parameters else {}
+    fit = learned(rows, discount, seed, bins=dict.fromkeys(rows.columns.numbers, bins), **choice)
+    return fit, by_table(fit, rows)
+
+
+WAYS = {name: partial(approximated, approximation=name) for name in ("auto", "partition", "linear", "neural")}
+WAYS["bins"] = binned
+
+
+def offered(rows, discount, seed, learner):
+    """{name: (rule, its evaluation)} of all that a learner offers, before one of them is chosen."""
+    from dualq.offline.approximate.evaluation import evaluated
+
+    module = import_module(f"dualq.offline.approximate.{learner}")
+    rules = getattr(module, f"learned_{learner}")(rows, discount, seed)
+    return {name: (rule, evaluated(rows, rule, discount, rows.starts, seed)) for name, rule in rules.items()}
+
+
+# ---- one cell
+
+
+def promised(rows, discount, seed, method):
+    """{name: (rule, what it is expected to earn, the error of that, verdict)}: what a method makes of a log."""
+    if method in PEERS:
+        rule, expected = PEERS[method](rows, discount, seed)
+        return {method: (rule, expected, None, "")}
+    if method in WAYS:
+        fit, rule = WAYS[method](rows, discount, seed)
+        return {method: (rule, fit.expected.value, fit.expected.standard_error, fit.verdict)}
+    learner = method.removeprefix("rules of ")
+    rules = offered(rows, discount, seed, learner)
+    return {f"{learner}: {name}": (rule, e.value, e.standard_error, "") for name, (rule, e) in rules.items()}
+
+
+def answered(name, rows, seed, method):
+    """{name: Answer}; what a method raises is a result too."""
+    problem, log = made(name), logged(name, rows, seed)
+    begun = time.process_time()
+    try:
+        found = promised(log, problem.discount, seed, method)
+    except Exception as failure:
+        return {method: f"{type(failure).__name__}: {failure}"}
+    seconds, answers = time.process_time() - begun, {}
+    for label, (rule, expected, error, verdict) in found.items():
+        numbers = [np.nan if x is None else float(x) for x in (expected, error)]
+        answers[label] = Answer(*simulated(name, problem, rule, log.starts), *numbers, verdict, seconds)
+    return answers
+
+
+def simulated(name, problem, rule, starts):
+    """The value of a rule from the problem's start, and from a log's first states.
+
+    Only differences under common noise are taken from few episodes: to the log's rule, whose value is known well.
+    """
+    own, there = (returns(problem, rule, TRUTH_SEED, EPISODES, start=start) for start in (None, starts))
+    if name in CONTROLS:
+        return float(own.mean()), float(there.mean())
+    truth = KNOWN[name][0] + float((own - returns(problem, problem.behaviour, TRUTH_SEED, EPISODES)).mean())
+    return truth, truth + float((there - own).mean())
+
+
+def summed(method, rows, answers, low, best):
+    """A row of the table: over logs."""
+    good = [answer for answer in answers if isinstance(answer, Answer)]
+    if not good:
+        return [f"{rows:,}", method, str(answers[0])[:80], *[""] * 7]
+    truth, here, expected, error, _, seconds = (np.array(column) for column in zip(*good, strict=True))
+    spread = f" ± {truth.std(ddof=1) / np.sqrt(truth.size):.2f}" if truth.size > 1 else ""
+    told = np.isfinite(error)
+    within = f"{(np.abs(expected - here)[told] <= 2.0 * error[told]).sum()} of {told.sum()}" if told.any() else ""
+    verdicts = ", ".join(f"{word} {n}" for word, n in Counter(a.verdict for a in good if a.verdict).most_common())
+    failed = f" ({len(answers) - len(good)} failed)" if len(good) < len(answers) else ""
+    return [
+        f"{rows:,}",
+        method + failed,
+        f"{truth.mean():.2f}{spread}",
+        f"{(truth.mean() - low) / (best - low):.0%}",
+        f"{truth.min():.2f} ({(truth < low).sum()})",
+        f"{np.nanmean(expected - here):+.2f}" if np.isfinite(expected).any() else "",
+        f"{error[told].mean():.2f}" if told.any() else "",
+        within,
+        verdicts,
+        f"{seconds.mean():.1f}",
+    ]
+
+
+HEADER = [
+    "rows", "method", "true value", "gained", "worst (below the log)", "expected too much", "its error",
+    "within two", "verdicts", "CPU s",
+]  # fmt: skip
+
+
+def measure(name, sizes, seeds, methods, pool):
+    low, best = references(name)
+    cells = [(rows, method) for rows in sizes for method in methods]
+    jobs = {cell: [pool.submit(answered, name, cell[0], seed, cell[1]) for seed in seeds] for cell in cells}
+    table = []
+    for (rows, _), waiting in jobs.items():
+        found = [job.result() for job in waiting]
+        for label in dict.fromkeys(label for one in found for label in one):
+            table.append(summed(label, rows, [one[label] for one in found if label in one], low, best))
+            print(name, *table[-1], sep="  ", file=sys.stderr, flush=True)
+    note = (
+        f"The log earns {low:.2f}, the best known policy {best:.2f}; {len(seeds)} simulated logs from seed {seeds[0]}, "
+        f"mean ± standard error; values by {EPISODES:,} episodes under common noise."
+    )
+    publish(f"States of numbers: {name}", markdown(HEADER, table) + "\n\n" + note)
+
+
+def best_known(names):
+    """Measure the best known values again."""
+    from dualq.worlds.gridded import Grid
+
+    for name in names:
+        problem, (axes, log2_draws) = made(name), AXES[name]
+        grid = Grid.of(problem, axes)
+        rule = grid.greedy(dualq.solve(grid.model(problem, log2_draws)).Q)
+        low, gain = (
+            returns(problem, problem.behaviour, 1, 200_000),
+            true_gain(problem, rule, problem.behaviour, 2, 50_000),
+        )
+        error = low.std() / np.sqrt(low.size)
+        print(f"{name}: log {low.mean():.3f} ± {error:.3f}, best known {gain[0]:+.3f} ± {gain[1]:.3f}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=[*PROBLEMS, *CONTROLS], default=[*PROBLEMS, *CONTROLS])
+    parser.add_argument("--rows", type=int, nargs="+")
+    parser.add_argument("--logs", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--methods", nargs="*", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--peers", nargs="*", choices=[*PEERS, "none"], default=list(PEERS))
+    parser.add_argument("--best", action="store_true", help="measure the best known values again, and nothing else")
+    parser.add_argument("--rules", nargs="*", choices=["linear", "neural"], default=[])
+    options = parser.parse_args()
+    if options.best:
+        return best_known([name for name in options.only if name in PROBLEMS])
+    rules = [f"rules of {learner}" for learner in options.rules]
+    methods = [*options.methods, *rules, *(peer for peer in options.peers if peer != "none")]
+    seeds = range(options.first, options.first + options.logs)
+    with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
+        for name in options.only:
+            sizes = options.rows or ([60_000] if name in CONTROLS else [2_000, 20_000])
+            measure(name, sizes, seeds, methods, pool)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""What is said of a fit whose states are made of numbers; the vocabulary is that of `words`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dualq.app.report.words import START, USUALLY, about, estimate, listed, number, percent, said, sentence, small
+from dualq.base import count
+
+if TYPE_CHECKING:
+    from dualq.offline import Candidate, Estimate, NumberFacts, NumberFit
+
+LEARNERS = {
+    "partition": "partition (a table of cells)",
+    "linear": "linear (features)",
+    "neural": "neural (small networks)",
+    "clone": "clone (imitates what was done so far)",
+}
+CHANGE = (
+    "To get a guarantee, cut the numbers into bins (--bins auto) or cells (--approximation partition): then the policy "
+    "is a table, and its bounds hold if the cells lose nothing that matters."
+)
+CHOSEN = (
+    "How one is chosen: {first}, unless another policy is better by more than two standard errors. A policy that is "
+    "not clearly better than what was done so far is not recommended."
+)
+
+
+def verdict(fit: NumberFit) -> str:
+    """The verdict and the numbers it rests on."""
+    word = fit.verdict.capitalize()
+    if fit.contradicted:
+        found = listed([f"that {reason}" for reason in fit.withheld[: len(fit.contradicted)]])
+        return f"{word}. The log shows {found}, so the numbers below cannot be trusted."
+    if fit.approximation == "clone":
+        earned = f"which earned {estimate(fit.logged)}"
+        return f"{word}. No learned policy is clearly better than what was done so far, {earned}."
+    both = f"The new policy is expected to earn {estimate(fit.expected)}; what was done so far earned "
+    both += f"{estimate(fit.logged)}."
+    if fit.gain.standard_error is None:
+        return f"{word}. {both} No error can be given: {fit.chosen.doubt}."
+    return f"{word}. {both} The difference is {number(fit.gain.value)} ± {small(fit.gain.standard_error)}."
+
+
+def guarantees(fit: NumberFit) -> list[str]:
+    """What is guaranteed; of a function of numbers, that nothing is, and what would change that."""
+    promise = fit.certificate
+    if promise is None or fit.withheld:
+        return [f"Nothing is guaranteed: {listed(list(fit.withheld))}.", *([CHANGE] if fit.cells is None else [])]
+    if not promise.informative:
+        return ["Nothing useful is guaranteed yet: the log has too few rows."]
+    sure = percent(fit.confidence)
+    return [
+        f"Guaranteed ({sure}), if {listed(list(fit.conditions))}: the new policy earns at least "
+        f"{number(promise.lower)} (and at most {number(promise.policy_upper)})."
+    ]
+
+
+def brief(fit: NumberFit) -> str:
+    """The fit in two lines."""
+    first = f"NumberFit: {fit.verdict}. Expected {estimate(fit.expected)} ({fit.approximation}), "
+    return f"{first}so far {estimate(fit.logged)}.\n  {guarantees(fit)[0]}"
+
+
+def heading(fit: NumberFit) -> str:
+    """Of the part that says what to do."""
+    return "What to do" if fit.verdict in ("better", "no worse") else "What the new policy would do"
+
+
+def summary_words(fit: NumberFit) -> str:
+    """What the rules are."""
+    share = 100.0 * fit.rules.fidelity
+    return (
+        f"A summary in a few rules: it gives the new policy's action in {share:.0f}% of the log's states. The policy "
+        "itself uses all columns; `dualq act` asks it."
+    )
+
+
+CANDIDATES = ("policy", "expected", "gain over so far", "speaks for it", "")
+
+
+def candidate_rows(fit: NumberFit) -> list[list[str]]:
+    """Every policy that was tried, the recommended one first."""
+    order = sorted(fit.candidates, key=lambda one: (one is not fit.chosen, -one.expected.value))
+    return [_cells(fit, one) for one in order] + [["what was done so far", estimate(fit.logged), "", "", ""]]
+
+
+def _cells(fit: NumberFit, one: Candidate) -> list[str]:
+    learner, _, which = one.name.partition(", ")
+    name = LEARNERS.get(learner, learner) + (f", {which}" if which else "")
+    remark = "recommended" if one is fit.chosen else (one.doubt or "")
+    return [name, estimate(one.expected), estimate(one.gain), percent(one.effective_size), remark]
+
+
+def candidates_words(fit: NumberFit) -> list[str]:
+    """What the table of candidates shows, and how one was chosen."""
+    names = [one.name.partition(",")[0] for one in fit.candidates]
+    first = next((LEARNERS[name] for name in ("neural", "linear", "partition") if name in names), "clone")
+    return [
+        "speaks for it: the share of the log's rows that count for this policy. Below 3% it goes where the log never "
+        "was, and no error is given.",
+        CHOSEN.format(first=first.partition(" ")[0]),
+        fit.reason,
+    ]
+
+
+def earned(fit: NumberFit) -> str:
+    """What the amounts are."""
+    steps = about(round(1.0 / (1.0 - fit.discount))) if fit.discount < 1.0 else "all"
+    return (
+        f"All amounts are rewards added up over time, starting {START[fit.where]}; each step later, a reward counts "
+        f"{fit.discount:g} times as much, so about the next {steps} steps count (--discount). What was done so far is "
+        f"the average of what the log really earned. ± is one standard error. {USUALLY}"
+    )
+
+
+def limit_rows(fit: NumberFit) -> tuple[list[str], list[list[str]]]:
+    """What became of every limit."""
+    rows = [
+        [limit.text, _short(limit.estimate), "expected, not guaranteed" if limit.kept else "no", _short(limit.logged)]
+        for limit in fit.limits
+    ]
+    return ["limit", "expected", "kept?", "so far"], rows
+
+
+def limit_words(fit: NumberFit) -> list[str]:
+    """What limits rest on, and what they cost."""
+    words = ["Limits are kept with a margin of two standard errors. They are estimates: nothing is guaranteed."]
+    return words + [
+        f"One unit of {limit.name} less, on average per step, costs about {number(limit.price)} per step."
+        for limit in fit.limits
+        if limit.price > 0.0
+    ]
+
+
+def cost_rows(fit: NumberFit) -> tuple[list[str], list[list[str]]]:
+    """What the new policy costs, for costs without a limit."""
+    limited = {limit.name for limit in fit.limits}
+    return ["cost", "new policy"], [[name, _short(e)] for name, e in fit.costs.items() if name not in limited]
+
+
+def _short(e: Estimate) -> str:
+    return f"{e.value:.3g}" if e.standard_error is None else f"{e.value:.3g} ± {small(e.standard_error)}"
+
+
+def read(fit: NumberFit) -> list[tuple[str, str]]:
+    """What was read: a fact a line."""
+    facts = [
+        ("rows", f"{fit.rows:,} from {fit.read.source}"),
+        ("numbers", listed(list(fit.columns.numbers)) if fit.columns.numbers else "none"),
+        *((name, f"one of {count(len(labels), 'label')}") for name, labels in fit.columns.categories.items()),
+        ("actions", f"{len(fit.actions):,}: {listed(list(fit.actions.names))}"),
+    ]
+    dropped, skipped = fit.left_out
+    if dropped:
+        facts.append(("left out", f"{count(dropped, 'row')} without a next state"))
+    if skipped:
+        facts.append(("set aside", f"{count(skipped, 'bad row')}, listed in {fit.read.quarantine}"))
+    for part, columns in fit.read.guessed.items():
+        facts.append((part.replace("_", " "), f"{listed(list(columns))}, recognised by name"))
+    return facts
+
+
+def tests(fit: NumberFit) -> list[str]:
+    """What the log itself says of the way it was read."""
+    inside = [] if fit.inside is None else [fit.inside]
+    found = [sentence(finding.words) for finding in (*fit.findings, *inside)]
+    return found or ["Nothing could be tested: the rows have no order in time."]
+
+
+def explained(fit: NumberFit, facts: NumberFacts) -> tuple[list[str], list[str], list[list[str]], list[str]]:
+    """What `dualq explain` says of a state: lines, the table's header and rows, and lines below."""
+    far = facts["distance"] > 2.0 * facts["usual_distance"]
+    first = f"The {facts['nearest']} nearest rows of the log are up to {facts['distance']:.2g} standard deviations away"
+    first += f"; for a typical state it is {facts['usual_distance']:.2g}."
+    body = [
+        [
+            said(row["action"]),
+            f"{row['rows']:,}",
+            percent(row["logged_share"]),
+            number(row["value"]),
+            percent(row["recommended"]) if row["recommended"] else "",
+        ]
+        for row in facts["actions"]
+    ]
+    matters = [f"{name} ({percent(share)})" for name, share in facts["matters"].items() if share > 0.0]
+    below = [
+        "earns: what this decision is expected to earn, if the new policy decides afterwards. An estimate from the "
+        "whole log, without an error of its own.",
+        f"Columns that matter here (the share of their usual values that would change the decision): {listed(matters)}."
+        if matters
+        else "No column would change the decision by itself.",
+    ]
+    lines = [first, "The log hardly knows states like this one: do not rely on the numbers below."] if far else [first]
+    return lines, ["action", "nearest rows", "so far", "earns", "new policy"], body, below

@@ -1,0 +1,74 @@
+"""Cells as a table: the partition of a log of numbers, and all that a table learner says of it.
+
+Cells are grown on earlier rows than those that are counted (partition.py). The table has coverage, limits and a
+certificate, which hold if the cells lose nothing that matters; a test inside the cells speaks against it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dualq.logs import Finding, NumberRows, Start
+from dualq.offline.approximate.partition import (
+    CellRule,
+    Partition,
+    cell_log,
+    cell_rule,
+    earlier_and_later,
+    lost_inside,
+    partition_of,
+)
+from dualq.offline.approximate.price_search import PricedLimit
+from dualq.offline.careful.selection_bias import Estimate
+from dualq.offline.fit import Fit
+from dualq.offline.limited.parsing import LimitsGiven
+from dualq.offline.stages import count, model, prove, read, solve
+
+
+@dataclass(frozen=True, eq=False)
+class CellFit:
+    """The cells, and the fit of their table."""
+
+    partition: Partition
+    fit: Fit
+    inside: Finding  # whether numbers still tell something inside the cells
+
+    @property
+    def rule(self) -> CellRule:
+        """The recommended policy, over states of numbers."""
+        return cell_rule(self.partition, self.fit.policy)
+
+    @property
+    def limits(self) -> list[PricedLimit]:
+        """What became of the limits."""
+        return [
+            PricedLimit(
+                one.name,
+                one.sense,
+                one.bound,
+                Estimate(one.estimate, one.error),
+                Estimate(one.logged, None),
+                one.price or 0.0,
+                one.basis == "proven",
+            )
+            for one in self.fit.limits
+        ]
+
+
+def cell_fit(
+    rows: NumberRows,
+    discount: float,
+    confidence: float = 0.95,
+    start: Start = None,
+    limits: LimitsGiven | None = None,
+    certificate: str | None = None,
+    seed: int = 0,
+) -> CellFit:
+    """Grow cells on the earlier rows, and learn from the later ones on them."""
+    early, later = earlier_and_later(rows)
+    partition = partition_of(early, discount, seed)
+    counted = count(read(cell_log(later, partition), discount), start, discount)
+    solved = solve(model(counted, discount), "exact", limits, "certified", confidence, certificate)
+    fit = Fit(prove(solved, confidence, certificate))
+    V = counted.counts.support.to_log(solved.solution.V)
+    return CellFit(partition, fit, lost_inside(later, partition, V, discount))

@@ -1,0 +1,307 @@
+"""What a rule is worth, from rows alone: the dual of the saddle problem with the rule held fixed.
+
+Problem   V(pi) = E sum_t alpha^t r_t from the start states, where actions follow pi
+Features  psi(s,a) = (phi(s), phi(s) x e_a): what all actions share, and what each adds
+          psi_pi(s) = sum_a pi(a|s) psi(s,a);   psi_0 the mean of psi_pi over the start states
+Moments   S = mean psi_i psi_i' + ridge,   M = mean psi_i (psi_i - alpha live_i psi_pi(s'_i))',   b = mean psi_i r_i
+Primal    q = psi'theta:  min |M theta - b| in the norm of S^-1     theta = H^-1 M'S^-1 b,   H = M'S^-1 M + ridge
+Dual      mu = psi'nu, the density of pi's occupancy against the rows:  M'nu = psi_0 of the least norm in S,
+          nu = S^-1 M H^-1 psi_0
+Gives     V = mean v(s_0) + mean mu delta,   delta_i = r_i + alpha live_i v(s'_i) - q(s_i, a_i),   v = psi_pi'theta
+          which errs by the product of what theta and nu err (doubly robust)
+Error     rows of one cluster (an episode, a block) may err together:  z_e = sum over its rows of mu delta / n,
+          e^2 = sum_e (z_e - mean z)^2 + var v(s_0) / N_0
+
+What may be wrong with it is measured too. The effective size of mu, (sum mu)^2 / (n sum mu^2), is small where the
+rule goes where the log never was. The misfit is the share of the variance of delta that a forest on (s, a) foretells in
+rows that it has not seen: more than a little, and q is no function of these features; then there is no error to state.
+
+S depends on rows and features alone, M on the rule, b on what is earned: a cost, or another reward, of a rule that has
+been weighed takes two products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from dualq.base import LogError, ModelError, States
+from dualq.logs import NumberRows
+from dualq.model import Rule, checked_discount
+from dualq.offline.approximate.features import Features, Phi
+from dualq.offline.approximate.inputs import Inputs
+from dualq.offline.approximate.psi import (
+    by_action,
+    chunks,
+    expected,
+    features_of,
+    followed,
+    mixed,
+    per_action,
+    ridge,
+    squared,
+    total,
+    with_shared,
+)
+
+Array = np.ndarray
+
+ROWS_PER_FEATURE = 33  # of psi
+MOST_FEATURES = 900  # of psi
+RIDGE_S = (1e-9, 1e-5, 1e-3)  # on the intercept, on what actions share, on what each adds
+RIDGE_H = (0.0, 1e-9, 1e-7)
+LEAST_EFFECTIVE = 0.03  # below: the rule goes where the log never was
+MOST_MISFIT = 0.05  # above: the features do not carry the values
+
+
+@dataclass(frozen=True, eq=False)
+class ActionValues:
+    """q(s, a) = phi(s)'coefficients + offset; arrays only."""
+
+    phi: Phi
+    coefficients: Array  # (D, A)
+    offset: float
+
+    def __call__(self, states: States) -> Array:
+        """(n, A)."""
+        return self.phi(states) @ self.coefficients + self.offset
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The value of a rule with its error, and what it is made of."""
+
+    value: float
+    error: float  # where the features carry the values
+    effective_size: float
+    z: Array  # (clusters,) what each adds to the mean of mu delta
+    start_values: Array  # (N_0,) v of the start states
+    mu: Array  # (n,)
+    delta: Array  # (n,)
+    theta: Array  # (p,)
+    offset: float  # what is added to psi'theta everywhere
+    rows: NumberRows
+    seed: int = 0
+    weighed: Weighed | None = None  # the rule's density, by which other rewards are valued
+
+    @property
+    def values(self) -> ActionValues:
+        """What each action is worth, if the rule decides afterwards."""
+        by = self._weighed.by
+        return ActionValues(by.phi, per_action(self.theta, len(by.outer)), self.offset)
+
+    @property
+    def _weighed(self) -> Weighed:
+        if self.weighed is None:
+            raise ModelError("this evaluation is of what was logged, and knows no actions")
+        return self.weighed
+
+    def cost(self, name: str) -> Evaluation:
+        """The same of a cost in place of the reward."""
+        return self._weighed.earning(self.rows.costs[name])
+
+    @cached_property
+    def misfit(self) -> float:
+        """The share of the variance of delta that can be foretold from (s, a): 0 where the features suffice."""
+        action = self.rows.a[:, None] == np.arange(len(self.rows.actions))
+        X = np.hstack([Inputs.of(self.rows)(self.rows.state), action.astype(float)])
+        return held_out_r2(X, self.delta, self.rows.clusters, self.seed)
+
+    @property
+    def standard_error(self) -> float | None:
+        """None where the features do not carry the values."""
+        return None if self.misfit > MOST_MISFIT else self.error
+
+    @property
+    def covered(self) -> bool:
+        """Whether the log has been where the rule goes."""
+        return self.effective_size >= LEAST_EFFECTIVE
+
+    def error_of_difference(self, other: Evaluation) -> float:
+        """Of self.value - other.value, which share rows and start states, and so a part of their luck."""
+        return error_of(self.z - other.z, self.start_values - other.start_values)
+
+
+def evaluated(rows: NumberRows, rule: Rule, discount: float, start: States, seed: int = 0) -> Evaluation:
+    """The value of a rule, in expectation, from rows of any behaviour."""
+    return Evaluator.of(rows, discount, start, seed).weighed(rule).earning(rows.r)
+
+
+Learner = Callable[[NumberRows, float, int], dict[str, Rule]]  # (rows, discount, seed) -> rules by name
+
+
+@dataclass(frozen=True, eq=False)
+class Honest:
+    """What a learned rule is worth, without the luck of having been chosen by the rows that value it."""
+
+    rule: Rule
+    full: Evaluation  # by the rows that it was learned on
+    swapped: tuple[Evaluation, Evaluation]  # the rules of the halves, each by the other half
+
+    @property
+    def swapped_value(self) -> float:
+        """What rules of half the rows are worth, by rows that they have not seen."""
+        return (self.swapped[0].value + self.swapped[1].value) / 2.0
+
+    @property
+    def value(self) -> float:
+        """Between the two: one has luck in it, the other learned from half the rows."""
+        return (self.full.value + self.swapped_value) / 2.0
+
+    @property
+    def error(self) -> float:
+        """Of the value, where the features carry it."""
+        return self._with_doubt(self.full.error, *(half.error for half in self.swapped))
+
+    @property
+    def standard_error(self) -> float | None:
+        """None where the features do not carry the values."""
+        return None if self.full.standard_error is None else self.error
+
+    def cost(self, name: str) -> Honest:
+        """The same of a cost in place of the reward."""
+        first, second = self.swapped
+        return Honest(self.rule, self.full.cost(name), (first.cost(name), second.cost(name)))
+
+    @property
+    def effective_size(self) -> float:
+        """The share of the rows that speak of this rule."""
+        return self.full.effective_size
+
+    def error_of_difference(self, other: Evaluation) -> float:
+        """Of self.value - other.value, on the same rows and start states."""
+        return self._with_doubt(self.full.error_of_difference(other), *(half.error for half in self.swapped))
+
+    def _with_doubt(self, full: float, first: float, second: float) -> float:
+        doubt = abs(self.full.value - self.swapped_value) / 4.0
+        return max(full, float(np.hypot(first, second)) / 2.0) + doubt
+
+
+def honest(rows: NumberRows, learner: Learner, discount: float, start: States, seed: int = 0) -> dict[str, Honest]:
+    """Every rule of a learner with its value; the halves are learned once for all of them."""
+    halves = rows.halves(seed)
+    learned, *apart = (learner(part, discount, seed) for part in (rows, *halves))
+    by, *others = (Evaluator.of(part, discount, start, seed) for part in (rows, halves[1], halves[0]))
+    found = {}
+    for name, rule in learned.items():
+        full = by.weighed(rule).earning(rows.r)
+        first, second = (
+            other.weighed(part[name]).earning(other.rows.r) for other, part in zip(others, apart, strict=True)
+        )
+        found[name] = Honest(rule, full, (first, second))
+    return found
+
+
+def held_out_r2(X: Array, y: Array, groups: Array, seed: int) -> float:
+    """How much of y a forest foretells in groups that it has not seen."""
+    from dualq.offline.approximate.trees import held_out_r2 as measured  # pyright: ignore[reportMissingImports]
+
+    return measured(X, y, groups, seed=seed)
+
+
+def basis_of(rows: NumberRows, seed: int = 0) -> Features:
+    """As many features as these rows can bear."""
+    most = min(MOST_FEATURES, len(rows) / ROWS_PER_FEATURE)
+    return Features.of(rows, int(most / (len(rows.actions) + 1)), seed)
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluator:
+    """What does not depend on the rule: rows, start states, features, the factor of S."""
+
+    rows: NumberRows
+    discount: float
+    start: States
+    phi: Phi
+    outer: Array  # (A, D, D) mean of 1{a_i = a} phi phi'
+    factor: tuple[Array, bool]  # of S
+    seed: int
+
+    @classmethod
+    def of(cls, rows: NumberRows, discount: float, start: States, seed: int = 0, phi: Phi | None = None) -> Evaluator:
+        """With the features of `basis_of`, or these."""
+        checked_discount(discount)
+        if len(rows) < 2 or len(start) == 0:
+            raise LogError(f"{len(rows)} rows and {len(start)} start states are too few to value a policy with")
+        rows, phi = followed(rows), basis_of(rows, seed) if phi is None else phi
+        outer = total(by_action(x, x, a, len(rows.actions)) for x, a in features_of(phi, rows)) / len(rows)
+        S = squared(outer) + np.diag(ridge(RIDGE_S, *outer.shape[:2]))
+        return cls(rows, discount, start, phi, outer, cho_factor(S), seed)
+
+    def weighed(self, rule: Rule) -> Weighed:
+        """The density of where a rule goes, against the rows."""
+        rows, (A, D) = self.rows, self.outer.shape[:2]
+        next_pi, start_pi = rule(rows.next_state) * rows.live[:, None], rule(self.start)
+        onward = total(self._onward(rows.at(at), next_pi[at]) for at in chunks(len(rows)))
+        M = squared(self.outer) - self.discount * with_shared(onward) / len(rows)
+        psi_0 = total(mixed(self.phi(self.start.at(at)), start_pi[at]).sum(axis=0) for at in chunks(len(self.start)))
+        M_S = cho_solve(self.factor, M)  # S^-1 M
+        H = M.T @ M_S + np.diag(ridge(RIDGE_H, A, D))
+        H_factor = cho_factor((H + H.T) / 2.0)
+        nu = M_S @ cho_solve(H_factor, psi_0 / len(self.start))
+        return Weighed(self, next_pi, start_pi, M_S, H_factor, nu)
+
+    def _onward(self, part: NumberRows, next_pi: Array) -> Array:
+        """(A, D, p) sum of phi psi_pi(s')' over the rows of each action."""
+        onward = mixed(self.phi(part.next_state), next_pi, part.live)
+        return by_action(self.phi(part.state), onward, part.a, len(self.outer))
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """A rule whose density is known: whatever is earned on the rows is valued at little cost."""
+
+    by: Evaluator
+    next_pi: Array  # (n, A), 0 where nothing follows
+    start_pi: Array
+    M_S: Array  # S^-1 M
+    H_factor: tuple[Array, bool]
+    nu: Array
+
+    @cached_property
+    def mu(self) -> Array:
+        """(n,) the density at each row."""
+        return self._at_rows(self.nu)
+
+    def _at_rows(self, theta: Array) -> Array:
+        parts = per_action(theta, len(self.by.outer))
+        pieces = [np.einsum("ij,ji->i", x, parts[:, a]) for x, a in features_of(self.by.phi, self.by.rows)]
+        return np.concatenate(pieces)
+
+    def earning(self, rewards: Array) -> Evaluation:
+        """The value of the rule where the rows earn these; times 1 - discount, an average per step."""
+        by, rows = self.by, self.by.rows
+        centre = 0.0 if rows.ended.any() else float(rewards.mean())  # a constant is worth centre / (1 - alpha) anywhere
+        r = rewards - centre
+        b = total(by_action(x, r[at][:, None], a, len(by.outer)) for at, (x, a) in self._parts()) / len(rows)
+        theta = cho_solve(self.H_factor, self.M_S.T @ with_shared(b)[:, 0])
+        parts = per_action(theta, len(by.outer))
+        next_v = expected(by.phi, rows.next_state, parts, self.next_pi)
+        offset = centre / (1.0 - by.discount)
+        start_v = expected(by.phi, by.start, parts, self.start_pi) + offset
+        delta = r + by.discount * next_v - self._at_rows(theta)
+        z = np.bincount(rows.clusters, self.mu * delta) / len(rows)
+        value = float(start_v.mean() + z.sum())
+        size = effective_size(self.mu)
+        return Evaluation(
+            value, error_of(z, start_v), size, z, start_v, self.mu, delta, theta, offset, rows, by.seed, self
+        )
+
+    def _parts(self) -> Iterator[tuple[Array, tuple[Array, Array]]]:
+        return zip(chunks(len(self.by.rows)), features_of(self.by.phi, self.by.rows), strict=True)
+
+
+def effective_size(mu: Array) -> float:
+    """The share of the rows that as many rows of equal weight would be; weights below 0 tell of places never seen."""
+    return float(max(mu.sum(), 0.0) ** 2 / max(mu.size * (mu**2).sum(), np.finfo(float).tiny))
+
+
+def error_of(z: Array, start_values: Array) -> float:
+    """From the clusters, and from start states that were drawn."""
+    clusters = ((z - z.mean()) ** 2).sum() * z.size / max(z.size - 1, 1)
+    drawn = start_values.var(ddof=1) / start_values.size if start_values.size > 1 else 0.0
+    return float(np.sqrt(clusters + drawn))

@@ -1,0 +1,269 @@
+"""learn, where states are made of numbers: rows -> candidates -> judged alike -> one of them -> NumberFit.
+
+    partition   a table of cells, found by what they predict (partition.py)
+    linear      the saddle problem in linear features (linear.py)
+    neural      the saddle problem in small networks (neural.py; needs the extra `neural`)
+    auto        all of these that are installed; the rule of candidates.py chooses
+The clone, which does what was logged, is always a candidate.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from dualq.base import LogError, States
+from dualq.logs import NumberRows, Start, number_checks
+from dualq.model import Rule, Words
+from dualq.offline.approximate.candidates import CLONE, Candidate, Choice, choose
+from dualq.offline.approximate.cells import CellFit, cell_fit
+from dualq.offline.approximate.evaluation import LEAST_EFFECTIVE, Honest, Learner, honest
+from dualq.offline.approximate.fit import NumberFit
+from dualq.offline.approximate.linear import clone, learned_linear
+from dualq.offline.approximate.logged import Logged, logged
+from dualq.offline.approximate.neural import learned_neural
+from dualq.offline.approximate.price_search import PricedLimit, limits_on, priced, searched
+from dualq.offline.careful.selection_bias import Estimate
+from dualq.offline.limited.parsing import LimitsGiven
+from dualq.offline.stages import Read
+
+Array = np.ndarray
+Begin = Callable[[str], None]
+
+APPROXIMATIONS = ("auto", "table", "partition", "linear", "neural")
+SAMPLE = 5_000  # rows that a fit keeps, for explanations
+LEVEL = 0.01  # of all checks together
+NEURAL = ("jax", "equinox", "optax")
+MISSING = 'the neural learner was not tried: it needs JAX (pip install "dualq[neural]")'
+
+
+def check_approximation(asked: str) -> None:
+    """A LogError where there is no such approximation."""
+    if asked not in APPROXIMATIONS:
+        words = f"approximation is {asked!r}; it must be one of {', '.join(APPROXIMATIONS)}"
+        raise LogError(words, argument="approximation", value=asked)
+
+
+def is_of_numbers(opened: Read, asked: str) -> bool:
+    """Whether what is asked of a log is learned as a function of numbers, and not as a table."""
+    if asked == "table" or opened.log is None:
+        return False
+    return bool(opened.log.numbers) or asked != "auto"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a user asks of a log of numbers."""
+
+    approximation: str
+    discount: float
+    confidence: float
+    start: Start
+    limits: LimitsGiven | None
+    certificate: str | None
+    seed: int = 0
+
+
+def learn_numbers(opened: Read, asked: Asked, begin: Begin) -> NumberFit:
+    """Learn from a log whose state has numbers."""
+    log = opened.log
+    if log is None:
+        raise LogError("this fit was loaded, and its log was not saved with it; learn from the log again")
+    log.check_ends()
+    begin("Reading the log's rows")
+    rows = log.number_rows()
+    where, starts = _starts(rows, asked.start)
+    task = Task(rows, asked, starts, begin)
+    names, remarks = _learners(asked)
+    cells = task.cells if names == ["partition"] else None
+    limits: Sequence[PricedLimit] = ()
+    if cells is not None:
+        candidates, limits = [task.of_cells(cells)], cells.limits
+    elif asked.limits is not None:
+        candidates, limits = task.limited(names[0], limits_on(rows, asked.limits))
+    else:
+        candidates = [one for name in names for one in task.candidates(name)]
+    candidates = [*candidates, task.clone]
+    choice = Choice(0, f"The {names[0]} policy keeps the limits.") if limits else choose(candidates)
+    chosen = candidates[choice.place]
+    cells = task.cells if chosen.learner == "partition" else None
+    if cells is not None:
+        candidates[choice.place] = chosen = replace(chosen, rule=cells.rule)
+    begin("Explaining")
+    return NumberFit(
+        read=opened,
+        columns=rows.columns,
+        actions=rows.actions,
+        candidates=tuple(candidates),
+        choice=choice,
+        logged=task.earned,
+        discount=asked.discount,
+        confidence=asked.confidence,
+        where=where,
+        asked=asked.approximation,
+        rows=len(rows),
+        left_out=log.left_out,
+        findings=number_checks(log.trace(), LEVEL),
+        sample=_sample(rows, asked.seed),
+        limits=tuple(limits),
+        cells=None if cells is None else cells.fit,
+        inside=None if cells is None else cells.inside,
+        remarks=tuple(remarks),
+    )
+
+
+def _learners(asked: Asked) -> tuple[list[str], list[str]]:
+    """Which learners are tried, the preferred one first; and what to say of one that is missing."""
+    if asked.approximation != "auto":
+        return [asked.approximation], []
+    if asked.limits is not None:
+        return ["linear"], []  # every price is learned anew: by the quickest
+    if all(importlib.util.find_spec(name) for name in NEURAL):
+        return ["neural", "linear", "partition"], []
+    return ["linear", "partition"], [MISSING]
+
+
+def _starts(rows: NumberRows, start: Start) -> tuple[str, States]:
+    """Where value is measured: in a word, and as states."""
+    if start is None:
+        start = "episodes" if rows.has_episodes else "log"
+    if start == "episodes" and not rows.has_episodes:
+        raise LogError("start is 'episodes', but the log does not say where episodes begin; use \"log\"")
+    if isinstance(start, str) and start in ("episodes", "log"):
+        return start, rows.starts if start == "episodes" else rows.state
+    if isinstance(start, Mapping):
+        return "as given", rows.columns.coded({str(name): np.atleast_1d(values) for name, values in start.items()})
+    right = '"episodes", "log", or a table of states: {column: values}'
+    raise LogError(f"start is {start!r}; where states are made of numbers it must be {right}", argument="start")
+
+
+def _sample(rows: NumberRows, seed: int) -> NumberRows:
+    """Some of the rows, drawn at random, in their order."""
+    if len(rows) <= SAMPLE:
+        return rows
+    return rows.at(np.sort(np.random.default_rng(seed).choice(len(rows), SAMPLE, replace=False)))
+
+
+# ---- learners, all of one shape
+
+
+def _cells(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
+    return {"partition": cell_fit(rows, discount, seed=seed).rule}
+
+
+def _linear(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
+    return {"linear": learned_linear(rows, discount, seed)["linear"]}
+
+
+def _neural(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
+    found = learned_neural(rows, discount, seed)
+    return {f"neural, {name}": rule for name, rule in found.items() if name != CLONE}
+
+
+def _clone(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
+    return {CLONE: clone(rows, seed)}
+
+
+LEARNERS: dict[str, Learner] = {"partition": _cells, "linear": _linear, "neural": _neural, CLONE: _clone}
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Rows, where value is measured, and what the log earned: all that candidates are judged by."""
+
+    rows: NumberRows
+    asked: Asked
+    start: States
+    begin: Begin
+
+    @cached_property
+    def logged(self) -> Logged:
+        """What the log earned."""
+        return logged(self.rows, self.asked.discount, self.start, self.asked.seed)
+
+    @property
+    def earned(self) -> Estimate:
+        """The same as an estimate."""
+        return Estimate(self.logged.value, self.logged.standard_error)
+
+    @cached_property
+    def clone(self) -> Candidate:
+        """What does as was logged."""
+        return self.candidates(CLONE)[0]
+
+    @cached_property
+    def cells(self) -> CellFit:
+        """The table of the cells, with its certificate."""
+        asked = self.asked
+        limits, start = asked.limits, asked.start if isinstance(asked.start, str) else None
+        return cell_fit(self.rows, asked.discount, asked.confidence, start, limits, asked.certificate, asked.seed)
+
+    def candidates(self, learner: str) -> list[Candidate]:
+        """The policies of a learner, judged."""
+        self.begin("Imitating what was done so far" if learner == CLONE else f"Learning ({learner})")
+        found = honest(self.rows, LEARNERS[learner], self.asked.discount, self.start, self.asked.seed)
+        return [self._judged(name, one) for name, one in found.items()]
+
+    def of_cells(self, cells: CellFit) -> Candidate:
+        """The policy of the cells; with limits, the one that keeps them."""
+        self.begin("Learning (partition)")
+        limited = self.asked.limits
+
+        def learner(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
+            whole = rows is self.rows
+            return {"partition": (cells if whole else cell_fit(rows, discount, limits=limited, seed=seed)).rule}
+
+        found = honest(self.rows, learner, self.asked.discount, self.start, self.asked.seed)
+        return self._judged("partition", found["partition"])
+
+    def _judged(self, name: str, one: Honest) -> Candidate:
+        error = one.standard_error if one.effective_size >= LEAST_EFFECTIVE else None
+        apart = None if error is None else one.error_of_difference(self.logged.evaluation)
+        return Candidate(
+            name=name,
+            rule=one.rule,
+            expected=Estimate(one.value, error),
+            gain=Estimate(one.value - self.logged.value, apart),
+            effective_size=one.effective_size,
+            misfit=one.full.misfit,
+            values=one.full.values,
+            costs={cost: self._cost(one, cost) for cost in self.rows.costs},
+        )
+
+    def _cost(self, one: Honest, cost: str) -> Estimate:
+        """On average per step."""
+        found, step = one.cost(cost), 1.0 - self.asked.discount
+        error = found.standard_error if one.effective_size >= LEAST_EFFECTIVE else None
+        return Estimate(step * found.value, None if error is None else step * error)
+
+    # ---- limits
+
+    def limited(self, learner: str, bounds: Sequence[Words]) -> tuple[list[Candidate], list[PricedLimit]]:
+        """The policy of the lowest prices that keep the limits, and what became of these."""
+
+        def learned(prices: Array) -> Honest:
+            self.begin(f"Learning ({learner}) at the prices {', '.join(f'{price:.3g}' for price in prices)}")
+            dear = lambda rows, discount, seed: LEARNERS[learner](priced(rows, bounds, prices), discount, seed)  # noqa: E731
+            found = honest(self.rows, dear, self.asked.discount, self.start, self.asked.seed)
+            return next(iter(found.values()))
+
+        def costs(one: Honest) -> dict[str, Estimate]:
+            return {bound.name: self._cost(one, bound.name) for bound in bounds}
+
+        found, prices = searched(self.rows, bounds, learned, costs)
+        name = "neural, supported" if learner == "neural" else learner
+        return [self._judged(name, found)], [
+            PricedLimit(
+                bound.name, bound.sense, bound.bound, costs(found)[bound.name], self._logged_cost(bound.name), p
+            )
+            for bound, p in zip(bounds, prices.tolist(), strict=True)
+        ]
+
+    def _logged_cost(self, cost: str) -> Estimate:
+        rows, step = self.rows.earning(self.rows.costs[cost]), 1.0 - self.asked.discount
+        found = logged(rows, self.asked.discount, self.start, self.asked.seed)
+        return Estimate(step * found.value, step * found.standard_error)

@@ -1,0 +1,204 @@
+"""The batch saddle problem in linear features: a rule from rows, by one convex problem.
+
+Problem   min over theta of (1 - alpha) phi_0'theta + tau mean_i f*(e_i / tau)              v = phi'theta
+          e_i = psi_i' S^-1 mean_j psi_j (r_j + alpha live_j phi(s'_j)'theta - phi(s_j)'theta)
+          f*(y) = exp(y) - 1 below 0, y + y^2/2 above: the conjugate of a softened chi-square
+Why       e is the advantage r + alpha P v - v of a pair as psi sees it; the projection on psi takes the expectation
+          over s' before f* is applied, so that f* does not see the noise of single rows (the double-sampling bias).
+          As tau -> 0 the program is the linear program: least v with e <= 0.
+Dual      w_i = f*'(e_i / tau) is the density of the policy's occupancy against the rows. Its mass, and with it any
+          normaliser, follows from the flow through phi; where episodes end it is not 1, so none is added.
+Path      Newton, from the value of who acted, tau halved until the effective size of w is 1/A + (1 - 1/A)/5: a policy
+          that is certain among A actions that were all tried alike keeps 1/A of the rows.
+Gives     the action of the largest advantage among those that who acted took with probability 3% or more. Beside it,
+          the action of the largest q of who acted: one step better, which few rows teach sooner.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import minimize
+
+from dualq.base import States
+from dualq.logs import NumberRows
+from dualq.model import Rule
+from dualq.offline.approximate.evaluation import RIDGE_S, ROWS_PER_FEATURE, Evaluator, effective_size
+from dualq.offline.approximate.features import Features, Phi
+from dualq.offline.approximate.psi import (
+    by_action,
+    chunks,
+    features_of,
+    followed,
+    per_action,
+    ridge,
+    squared,
+    total,
+    with_shared,
+)
+from dualq.offline.approximate.rules import LinearRule, LogisticRule, log_softmax
+
+Array = np.ndarray
+
+KEPT = 0.2  # how far above 1/A the effective size stays
+COOLING = 0.5
+COOLEST = 1e-6  # of the first temperature
+NEWTON_STEPS = 50
+TOLERANCE = 1e-6  # of the squared Newton decrement, in temperatures
+FEATURES = 40  # of v: more bend the policy after the noise of the rows
+CLONE_RIDGE = 1.0  # sum of squares against the log-likelihood of all rows
+
+
+def learned_linear(rows: NumberRows, discount: float, seed: int = 0) -> dict[str, Rule]:
+    """The rule of the saddle problem in linear features; one step better than who acted; and the clone of who acted."""
+    rows, behaviour = followed(rows), clone(rows, seed)
+    phi, start = few_features(rows, seed), rows.starts if len(rows.starts) else rows.state
+    found = Saddle.of(rows, phi, discount, start).down_the_path()
+    theirs = Evaluator.of(rows, discount, start, seed, phi).weighed(behaviour).earning(rows.r)
+    q = per_action(theirs.theta, len(rows.actions))
+    return {
+        "linear": LinearRule(phi, found.advantage, behaviour),
+        "one step": LinearRule(phi, q, behaviour),
+        "clone": behaviour,
+    }
+
+
+def few_features(rows: NumberRows, seed: int = 0) -> Features:
+    """As many features as a rule may have that these rows teach."""
+    most = len(rows) // (2 * ROWS_PER_FEATURE * (len(rows.actions) + 1))
+    return Features.of(rows, min(FEATURES, most), seed)
+
+
+# ---- who acted, as a function of the state
+
+
+def clone(rows: NumberRows, seed: int = 0) -> LogisticRule:
+    """Multinomial logistic regression of the action on the features of the state."""
+    phi = few_features(rows, seed)
+    A, x = len(rows.actions), phi(rows.state)
+    taken = (rows.a[:, None] == np.arange(A)).astype(float)
+
+    def loss(flat: Array) -> tuple[float, Array]:
+        W = flat.reshape(-1, A)
+        log_pi = log_softmax(x @ W)
+        slack = W * CLONE_RIDGE
+        slack[0] = 0.0
+        value = -(taken * log_pi).sum() + 0.5 * (slack * W).sum()
+        return value / len(rows), (x.T @ (np.exp(log_pi) - taken) + slack).ravel() / len(rows)
+
+    found = minimize(loss, np.zeros(x.shape[1] * A), jac=True, method="L-BFGS-B", options={"maxiter": 200})
+    return LogisticRule(phi, found.x.reshape(-1, A))
+
+
+# ---- the convex problem
+
+
+class Found(NamedTuple):
+    """The solution at one temperature."""
+
+    theta: Array  # (D,) of v
+    advantage: Array  # (D, A) of e
+    w: Array  # (n,)
+    tau: float
+    value: float  # phi_0'theta
+
+
+@dataclass(frozen=True, eq=False)
+class Saddle:
+    """e = e_0 - E theta at the rows, and what it costs to start where episodes start."""
+
+    E: Array  # (n, D)
+    e_0: Array  # (n,)
+    phi_0: Array  # (D,)
+    discount: float
+    actions: int
+    K_S: Array  # (p, D) S^-1 K, K = mean psi (phi - alpha live phi')'
+    b_S: Array  # (p,)
+
+    @classmethod
+    def of(
+        cls,
+        rows: NumberRows,
+        phi: Phi,
+        discount: float,
+        start: States,
+        ridges: tuple[float, float, float] = RIDGE_S,
+    ) -> Saddle:
+        """From rows and features."""
+        A, n = len(rows.actions), len(rows)
+        outer = total(by_action(x, x, a, A) for x, a in features_of(phi, rows)) / n
+        onward = total(
+            by_action(phi(part.state), np.column_stack([phi(part.next_state) * part.live[:, None], part.r]), part.a, A)
+            for part in map(rows.at, chunks(n))
+        )
+        S = squared(outer) + np.diag(ridge(ridges, A, outer.shape[1]))
+        K, b = with_shared(outer) - discount * with_shared(onward[:, :, :-1]) / n, with_shared(onward[:, :, -1:]) / n
+        K_S, b_S = np.split(cho_solve(cho_factor(S), np.hstack([K, b])), [K.shape[1]], axis=1)
+        both = np.hstack([K_S, b_S]).reshape(A + 1, -1, K.shape[1] + 1)
+        E = np.vstack([_at_rows(x, a, both) for x, a in features_of(phi, rows)])
+        phi_0 = total(phi(start.at(at)).sum(axis=0) for at in chunks(len(start))) / len(start)
+        return cls(E[:, :-1], E[:, -1], phi_0, discount, A, K_S, b_S[:, 0])
+
+    def down_the_path(
+        self, until: float | None = None, coolest: float = COOLEST, tolerance: float = TOLERANCE
+    ) -> Found:
+        """Newton at one temperature after another, until the effective size of w is so small, or tau is."""
+        until = 1.0 / self.actions + KEPT * (1.0 - 1.0 / self.actions) if until is None else until
+        theta = np.linalg.lstsq(self.E, self.e_0, rcond=1e-10)[0]
+        first = tau = float(np.abs(self.e_0 - self.E @ theta).max()) + np.finfo(float).tiny
+        found = self._found(theta, tau)
+        while tau > coolest * first:
+            theta, tau = self._newton(theta, tau, tolerance), tau * COOLING
+            found = self._found(theta, tau / COOLING)
+            if effective_size(found.w) <= until:
+                break
+        return found
+
+    def _found(self, theta: Array, tau: float) -> Found:
+        advantage = per_action(self.b_S - self.K_S @ theta, self.actions)
+        w = _slope((self.e_0 - self.E @ theta) / tau)
+        return Found(theta, advantage, w, tau, float(self.phi_0 @ theta))
+
+    def _objective(self, theta: Array, tau: float) -> float:
+        y = (self.e_0 - self.E @ theta) / tau
+        return float((1.0 - self.discount) * self.phi_0 @ theta + tau * _conjugate(y).mean())
+
+    def _newton(self, theta: Array, tau: float, tolerance: float) -> Array:
+        """The minimum at this temperature; steps are halved until the objective falls as a convex one must."""
+        n, D = self.E.shape
+        at = self._objective(theta, tau)
+        for _ in range(NEWTON_STEPS):
+            y = (self.e_0 - self.E @ theta) / tau
+            gradient = (1.0 - self.discount) * self.phi_0 - self.E.T @ _slope(y) / n
+            hessian = (self.E * (np.minimum(np.exp(np.minimum(y, 0.0)), 1.0) / (tau * n))[:, None]).T @ self.E
+            hessian[np.diag_indices(D)] += 1e-10 * np.trace(hessian) / D + np.finfo(float).tiny
+            step = np.linalg.solve(hessian, gradient)
+            fall, size = float(gradient @ step), 1.0
+            while (new := self._objective(theta - size * step, tau)) > at - 0.25 * size * fall and size > 1e-8:
+                size /= 2.0
+            if not new < at:
+                break
+            theta, at = theta - size * step, new
+            if fall <= tolerance * tau:
+                break
+        return theta
+
+
+def _at_rows(x: Array, a: Array, blocks: Array) -> Array:
+    """(n, k) psi_i' times blocks (A + 1, D, k)."""
+    out = x @ blocks[0]
+    for b in range(len(blocks) - 1):
+        out[a == b] += x[a == b] @ blocks[b + 1]
+    return out
+
+
+def _conjugate(y: Array) -> Array:
+    below = np.minimum(y, 0.0)
+    return np.where(y < 0.0, np.expm1(below), y + y**2 / 2.0)
+
+
+def _slope(y: Array) -> Array:
+    return np.where(y < 0.0, np.exp(np.minimum(y, 0.0)), 1.0 + y)

@@ -1,0 +1,345 @@
+"""The saddle problem over networks: Q1, Q2, V, pi and beta of the state, trained together on the rows of a log.
+
+Problem   max over occupancies lambda of E_lambda[r] - tau D_f(lambda || log): a saddle point in V and w = lambda / log,
+          with the Bellman equation of Q in between, so that no model and no second draw of s' is needed.
+          f is the soft chi-square divergence, by its conjugate
+          f*(y) = e^y - 1 for y < 0,  y + y^2/2 for y >= 0;    f*'(y) = e^y,  1 + y
+Update    of the sum of these, each a mean over a batch of rows, by Adam:
+          V       tau f*(y) + V(s),  y = (min Qbar(s,a) - V(s)) / tau;   the ratio of the occupancies is w = f*'(y)
+          Q1, Q2  (Q(s,a) - r - alpha live V(s'))^2
+          pi      -min(w, 100) log pi(a|s): the dual policy, pi ~ w beta
+          beta    -log beta(a|s): what was done
+          tau     log tau (eps - D),  D = mean (w/mean w - 1)^2 / 2: falls while w is flatter than it may be
+          and Qbar <- Qbar + .02 (Q - Qbar).
+Limit     1/(1 + 2D) is the share of the rows that count once they are weighted with w (effective sample size). A
+          policy that picks one of A actions keeps 1/A of random rows: eps is such that this share is 1/A + .2(1 - 1/A).
+Gives     four rules (networks.py), which need neither JAX nor Optax.
+
+    paper     here
+    alpha     discount
+    lambda    w times how often the log has (s, a)
+
+Rewards are in units of the spread of discounted returns. The networks are stacked, so that one product serves all five.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from dualq.base import LogError, States
+from dualq.logs import NumberRows
+from dualq.model import Rule
+from dualq.offline.approximate.inputs import Inputs
+from dualq.offline.approximate.networks import Network, SoftmaxRule, SupportedRule, TiltedRule
+
+if TYPE_CHECKING:
+    import jax
+    import optax
+
+    Traced = jax.Array
+    Moments = optax.OptState
+
+Array = np.ndarray
+
+WIDTH = 64  # of both hidden layers
+BATCH = 256
+STEP_SIZE = 1e-3
+TARGET_RATE = 0.02
+LARGEST_WEIGHT = 100.0
+FIRST_TAU = 0.1
+CHUNK = 250  # steps of one call: after each, progress is shown and Ctrl-C answers
+STEPS = 10_000  # enough for 60,000 rows; on 3,000 a quarter of them is too few where rewards are far (mountain car)
+BLOCK = 65_536  # rows that are made ready at once
+
+Q, V, PI, BETA = slice(0, 2), slice(2, 3), 3, 4  # places in the stack
+
+
+class Stack(NamedTuple):
+    """Networks of one shape, one after another."""
+
+    weights: tuple[Traced, ...]  # (networks, in, out) each
+    biases: tuple[Traced, ...]  # (networks, 1, out) each
+
+
+class Batch(NamedTuple):
+    """Rows as the losses read them."""
+
+    x: Traced  # (n, d) inputs of the states
+    a: Traced  # (n, A) 1 at the action
+    r: Traced  # (n,) in units of the spread of returns
+    x_next: Traced  # (n, d)
+    alpha: Traced  # (n,) the discount, 0 where nothing follows
+
+
+class Losses(NamedTuple):
+    """What each part minimises; their gradients do not mix."""
+
+    V: Traced
+    Q: Traced
+    pi: Traced
+    beta: Traced
+    tau: Traced
+
+
+class Training(NamedTuple):
+    """All that the next step needs."""
+
+    learned: tuple[Stack, Traced]  # the five networks, log tau
+    target: Stack  # Qbar
+    moments: Moments  # of Adam
+    k: Traced  # steps taken
+    key: Traced
+
+
+class Table(NamedTuple):
+    """A log as one table of float32: numbers scaled, categories as places (one-hot only within a batch)."""
+
+    cells: Traced  # (at least n, columns)
+    n: int
+    numbers: int
+    sizes: tuple[int, ...]
+    actions: int
+
+
+def learned_neural(
+    rows: NumberRows,
+    discount: float,
+    seed: int,
+    steps: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Rule]:
+    """Four rules from a log: "supported", "dual", "tilted" and "clone".
+
+    steps      of training, in chunks of 250; about 1,000 take a second. By default 10,000
+    progress   called with (steps taken, steps in all) now and then
+    """
+    needed()
+    if not len(rows):
+        raise LogError("no row of the log can be used: there is nothing to learn from")
+    inputs, (centre, spread) = Inputs.of(rows), returns_of(rows, discount)
+    training = trained(rows, inputs, discount, centre, spread, seed, steps or STEPS, progress)
+    return rules_of(training, inputs, spread)
+
+
+def needed() -> None:
+    """Say what to install where JAX is missing."""
+    try:
+        import jax  # noqa: F401
+        import optax  # noqa: F401
+    except ImportError as error:
+        raise LogError(
+            'networks are trained with JAX and Optax: pip install "dualq[neural]" adds them, and with them policies '
+            "that learn from states of numbers without bins"
+        ) from error
+
+
+def returns_of(rows: NumberRows, discount: float) -> tuple[float, float]:
+    """The mean and the spread of what followed each row, discounted, to the end of its episode."""
+    following, to_go = 0.0, np.empty(len(rows))
+    first = rows.first.tolist()
+    for i, r in zip(range(len(rows) - 1, -1, -1), rows.r[::-1].tolist(), strict=True):
+        to_go[i] = following = r + discount * following
+        if first[i]:
+            following = 0.0
+    spread = float(to_go.std())
+    return float(to_go.mean()), spread if spread > 1e-9 * (1.0 + np.abs(to_go).max()) else 1.0
+
+
+def trained(
+    rows: NumberRows,
+    inputs: Inputs,
+    discount: float,
+    centre: float,
+    spread: float,
+    seed: int,
+    steps: int,
+    progress: Callable[[int, int], None] | None,
+) -> Training:
+    """Train for so many steps, rounded up to whole chunks."""
+    table = as_table(rows, inputs, discount, spread)
+    training = begin(seed, inputs.width, table.actions, centre / spread)
+    chunk = compiled(table.numbers, table.sizes, table.actions)
+    steps = -(-steps // CHUNK) * CHUNK
+    for done in range(CHUNK, steps + CHUNK, CHUNK):
+        training = chunk(training, table.cells, table.n, steps)
+        if progress is not None:
+            training.k.block_until_ready()
+            progress(done, steps)
+    return training
+
+
+def rules_of(training: Training, inputs: Inputs, scale: float) -> dict[str, Rule]:
+    """The rules that the networks make, of plain arrays."""
+    nets, log_tau = training.learned
+    q1, q2, _, pi, beta = (network(nets, i) for i in range(5))
+    return {
+        "supported": SupportedRule(inputs, (q1, q2), beta, scale),
+        "dual": SoftmaxRule(inputs, pi),
+        "tilted": TiltedRule(inputs, (q1, q2), beta, float(np.exp(log_tau))),
+        "clone": SoftmaxRule(inputs, beta),
+    }
+
+
+def network(nets: Stack, i: int) -> Network:
+    """One network of a stack, as NumPy's arrays."""
+    return Network(tuple(np.array(W[i]) for W in nets.weights), tuple(np.array(b[i, 0]) for b in nets.biases))
+
+
+# ---- the rows
+
+
+def as_table(rows: NumberRows, inputs: Inputs, discount: float, spread: float) -> Table:
+    """The rows as one table: state, next state, action, reward, discount; some room at its end, see `roomy`."""
+    import jax.numpy as jnp
+
+    n, width = len(rows), inputs.mean.size + len(inputs.sizes)
+    cells = np.zeros((roomy(n), 2 * width + 3), np.float32)
+    for i in range(0, n, BLOCK):
+        some = slice(i, min(i + BLOCK, n))
+        cells[some, :width] = compact(rows.state, inputs, some)
+        cells[some, width : 2 * width] = compact(rows.next_state, inputs, some)
+    cells[:n, -3], cells[:n, -2], cells[:n, -1] = rows.a, rows.r / spread, discount * rows.live
+    cells[:n, width : 2 * width][rows.ended] = 0.0  # of any value there, even none
+    return Table(jnp.asarray(cells), n, inputs.mean.size, inputs.sizes, len(rows.actions))
+
+
+def roomy(n: int) -> int:
+    """A size for n rows that logs of about that size share, and with it what was compiled: at most 1/8 is empty."""
+    unit = 1 << max(0, n.bit_length() - 4)
+    return -(-n // unit) * unit
+
+
+def compact(states: States, inputs: Inputs, some: slice) -> Array:
+    """The inputs of some states, with categories as places."""
+    z = Inputs(inputs.mean, inputs.deviation, ())(States(states.numbers[some], states.categories[some]))
+    return np.hstack([z, states.categories[some]])
+
+
+def batch_of(cells: Traced, numbers: int, sizes: tuple[int, ...], actions: int) -> Batch:
+    """Some rows of the table with categories and actions as indicators."""
+    import jax.numpy as jnp
+
+    def hot(places: Traced, size: int) -> Traced:
+        return (places[:, None] == jnp.arange(size)).astype(cells.dtype)
+
+    def expanded(columns: Traced) -> Traced:
+        return jnp.hstack([columns[:, :numbers], *(hot(columns[:, numbers + j], n) for j, n in enumerate(sizes))])
+
+    width = numbers + len(sizes)
+    x, x_next = expanded(cells[:, :width]), expanded(cells[:, width : 2 * width])
+    return Batch(x, hot(cells[:, -3], actions), cells[:, -2], x_next, cells[:, -1])
+
+
+# ---- the networks
+
+
+def begin(seed: int, width: int, actions: int, centre: float) -> Training:
+    """Five networks drawn at random (He et al., 2015), which first say the same of all states: Q = V = the mean."""
+    import jax
+    import jax.numpy as jnp
+
+    key, *keys = jax.random.split(jax.random.key(seed), 4)
+    shape = ((width, WIDTH), (WIDTH, WIDTH), (WIDTH, actions))
+    scales = (np.sqrt(2.0 / width), np.sqrt(2.0 / WIDTH), 0.01)
+    drawn = zip(keys, shape, scales, strict=True)
+    weights = tuple(scale * jax.random.normal(k, (5, *each)) for k, each, scale in drawn)
+    biases = tuple(jnp.zeros((5, 1, out)) for _, out in shape)
+    nets = Stack(weights, (*biases[:2], biases[2].at[: V.stop].set(centre)))
+    learned = nets, jnp.full((), np.log(FIRST_TAU), jnp.float32)  # of one type from the first step: compiled once
+    return Training(learned, part(nets, Q), adam().init(learned), jnp.zeros((), jnp.int32), key)
+
+
+def adam() -> optax.GradientTransformation:
+    """The direction of Adam; how far to go is for `one_step`."""
+    import optax
+
+    return optax.scale_by_adam()
+
+
+def part(nets: Stack, which: slice) -> Stack:
+    """Some networks of a stack."""
+    return Stack(tuple(W[which] for W in nets.weights), tuple(b[which] for b in nets.biases))
+
+
+def forward(nets: Stack, x: Traced) -> Traced:
+    """(networks, n, out) of inputs (n, in)."""
+    import jax
+
+    for W, b in zip(nets.weights[:-1], nets.biases[:-1], strict=True):
+        x = jax.nn.relu(x @ W + b)
+    return x @ nets.weights[-1] + nets.biases[-1]
+
+
+def conjugate(y: Traced) -> tuple[Traced, Traced]:
+    """f*(y) and f*'(y) of the soft chi-square divergence."""
+    import jax.numpy as jnp
+
+    below = jnp.exp(jnp.minimum(y, 0.0))  # no overflow on the branch that is not taken
+    return jnp.where(y < 0.0, below - 1.0, y + 0.5 * y**2), jnp.where(y < 0.0, below, 1.0 + y)
+
+
+def losses(nets: Stack, log_tau: Traced, target: Stack, batch: Batch, eps: float) -> Losses:
+    """The five losses of a batch."""
+    import jax
+    import jax.numpy as jnp
+
+    still = jax.lax.stop_gradient
+    out, tau = forward(nets, batch.x), jnp.exp(still(log_tau))
+    q, v = (out[Q] * batch.a).sum(-1), out[V][0, :, 0]
+    qbar = (forward(target, batch.x) * batch.a).sum(-1).min(0)
+    v_next = forward(still(part(nets, V)), batch.x_next)[0, :, 0]
+    f, w = conjugate((qbar - v) / tau)
+    w = still(w)
+    log_p = (jax.nn.log_softmax(out[PI:]) * batch.a).sum(-1)
+    D = 0.5 * ((w / w.mean() - 1.0) ** 2).mean()
+    return Losses(
+        V=(tau * f + v).mean(),
+        Q=((q - batch.r - batch.alpha * v_next) ** 2).mean(axis=1).sum(),
+        pi=-(jnp.minimum(w, LARGEST_WEIGHT) * log_p[0]).mean(),
+        beta=-log_p[1].mean(),
+        tau=log_tau * (eps - D),
+    )
+
+
+def allowed_divergence(actions: int) -> float:
+    """Eps: the chi-square divergence at which a share 1/A + .2(1 - 1/A) of the rows counts."""
+    share = 1.0 / actions + 0.2 * (1.0 - 1.0 / actions)
+    return 0.5 * (1.0 / share - 1.0)
+
+
+@lru_cache(maxsize=8)
+def compiled(numbers: int, sizes: tuple[int, ...], actions: int) -> Callable[[Training, Traced, int, int], Training]:
+    """A chunk of steps, compiled: (training, cells, rows, steps in all) -> training."""
+    import jax
+
+    eps = allowed_divergence(actions)
+
+    def chunk(training: Training, cells: Traced, n: int, steps: int) -> Training:
+        def step(training: Training, _: None) -> tuple[Training, None]:
+            key, drawing = jax.random.split(training.key)
+            drawn = cells[jax.random.randint(drawing, (BATCH,), 0, n)]
+            return one_step(training, batch_of(drawn, numbers, sizes, actions), key, steps, eps), None
+
+        return jax.lax.scan(step, training, length=CHUNK)[0]
+
+    return jax.jit(chunk)
+
+
+def one_step(training: Training, batch: Batch, key: Traced, steps: int, eps: float) -> Training:
+    """One step of Adam for all, with a step size that falls to nothing along a cosine."""
+    import jax
+    import jax.numpy as jnp
+
+    def total(learned: tuple[Stack, Traced]) -> Traced:
+        return sum(losses(*learned, training.target, batch, eps), start=jnp.zeros(()))
+
+    gradient = jax.grad(total)(training.learned)
+    direction, moments = adam().update(gradient, training.moments)
+    step_size = STEP_SIZE * 0.5 * (1.0 + jnp.cos(jnp.pi * training.k / steps))
+    learned = jax.tree.map(lambda x, d: x - step_size * d, training.learned, direction)
+    target = jax.tree.map(lambda x, new: x + TARGET_RATE * (new - x), training.target, part(learned[0], Q))
+    return Training(learned, target, moments, training.k + 1, key)

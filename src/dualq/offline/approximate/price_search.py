@@ -1,0 +1,155 @@
+"""Limits where states are made of numbers: the dual price of a cost.
+
+Problem   the most that a policy can earn while its cost c, on average per step from the start, is at most the bound
+Dual      for a price p >= 0, learn on r - p c: the dearer the cost, the less of it the learned policy has
+Search    p = 0; then from the spread of rewards over that of the cost, doubled while the cost is too high; then halved
+          in ratio between the last that was too high and the first that was not. Within: estimate + 1.96 errors.
+Gives     the policy of the lowest price that is within. Its costs are estimates: nothing is promised.
+
+Several limits have a price each: all that are exceeded are raised together, and the halving is along the line between.
+A limit from below is one on -c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from dualq.base import InfeasibleError, LogError, few
+from dualq.logs import NumberRows
+from dualq.model import Words, parse
+from dualq.offline.careful.selection_bias import Estimate
+from dualq.offline.limited.parsing import LimitsGiven
+
+Array = np.ndarray
+Learned = TypeVar("Learned")
+
+MARGIN = 1.96  # standard errors
+DOUBLINGS, HALVINGS = 8, 3
+
+
+@dataclass(frozen=True)
+class PricedLimit:
+    """A limit on a cost, and what became of it."""
+
+    name: str
+    sense: str  # "<=" or ">="
+    bound: float
+    estimate: Estimate  # of the recommended policy, on average per step
+    logged: Estimate
+    price: float  # what one unit of the cost is taken to be worth
+    proven: bool = False  # of a table of cells, and if these lose nothing
+
+    @property
+    def text(self) -> str:
+        """As a user writes it."""
+        return f"{self.name} {self.sense} {self.bound:g}"
+
+    @property
+    def kept(self) -> bool:
+        """Whether it is expected to be kept, with the margin; nothing is promised."""
+        return excess(self.sense, self.bound, self.estimate) <= 0.0
+
+    def summary(self) -> dict[str, object]:
+        """As plain values."""
+        return {
+            "name": self.name,
+            "text": self.text,
+            "bound": self.bound,
+            "estimate": self.estimate.value,
+            "standard_error": self.estimate.standard_error,
+            "logged": self.logged.value,
+            "price": self.price,
+            "kept": self.kept,
+            "basis": "proven" if self.proven else "estimated",
+        }
+
+
+def excess(sense: str, bound: float, cost: Estimate) -> float:
+    """How far a cost is beyond its bound, with the margin; infinite where it has no error."""
+    if cost.standard_error is None:
+        return np.inf
+    sign = 1.0 if sense == "<=" else -1.0
+    return sign * (cost.value - bound) + MARGIN * cost.standard_error
+
+
+def limits_on(rows: NumberRows, limits: LimitsGiven) -> list[Words]:
+    """Limits as a user gives them: "stockout<=0.02", {"stockout": 0.02}, or several; of costs that the log has."""
+    given: Iterable[object] = [limits] if isinstance(limits, str) or not isinstance(limits, Iterable) else limits
+    if isinstance(limits, Mapping):
+        given = [f"{name}{'' if isinstance(bound, str) else '<='}{bound}" for name, bound in limits.items()]
+    found: list[Words] = []
+    for words in given:
+        if not isinstance(words, str):
+            right = "where states are made of numbers, a limit is on a cost of the log, such as stockout<=0.02"
+            raise LogError(f"the limit {words!r} needs a table of states; {right}", argument="limits", value=words)
+        found.append(parse(words))
+        if (name := found[-1].name) not in rows.costs:
+            known = few(list(rows.costs)) if rows.costs else "none: name them with --cost (costs=[...])"
+            wrong = f"the limit is on {name!r}, which is no cost of this log; its costs are {known}"
+            raise LogError(wrong, argument="limits", value=name)
+    return found
+
+
+def priced(rows: NumberRows, limits: Sequence[Words], prices: Array) -> NumberRows:
+    """The rows where each unit of a limited cost is paid for."""
+    signs = [1.0 if limit.sense == "<=" else -1.0 for limit in limits]
+    paid = sum(p * sign * rows.costs[limit.name] for p, sign, limit in zip(prices, signs, limits, strict=True))
+    return rows.earning(rows.r - paid)
+
+
+def searched(
+    rows: NumberRows,
+    limits: Sequence[Words],
+    learned: Callable[[Array], Learned],
+    costs: Callable[[Learned], Mapping[str, Estimate]],
+) -> tuple[Learned, Array]:
+    """What is learned at the lowest prices that keep all limits, and these; InfeasibleError where none are found."""
+
+    def beyond(found: Learned) -> Array:
+        return np.array([excess(limit.sense, limit.bound, costs(found)[limit.name]) for limit in limits])
+
+    low, found = np.zeros(len(limits)), learned(np.zeros(len(limits)))
+    if (beyond(found) <= 0.0).all():
+        return found, low
+    high = np.where(beyond(found) > 0.0, _first(rows, limits), 0.0)
+    for _ in range(DOUBLINGS):
+        found = learned(high)
+        over = beyond(found)
+        if (over <= 0.0).all():
+            return _lowest(learned, beyond, low, high, found)
+        low, high = high, np.where(over > 0.0, np.maximum(2.0 * high, _first(rows, limits)), high)
+    reached = {limit.name: costs(found)[limit.name].value for limit in limits}
+    words = ", ".join(f"{name} {value:.3g}" for name, value in reached.items())
+    raise InfeasibleError(
+        f"no policy was found that is expected to keep {few([f'{x.name}{x.sense}{x.bound:g}' for x in limits])} with a "
+        f"margin of two errors; the highest prices that were tried reached {words}",
+        conflict=tuple(reached),
+        least=reached,
+    )
+
+
+def _lowest(
+    learned: Callable[[Array], Learned],
+    beyond: Callable[[Learned], Array],
+    low: Array,
+    high: Array,
+    found: Learned,
+) -> tuple[Learned, Array]:
+    for _ in range(HALVINGS):
+        middle = np.where(low > 0.0, np.sqrt(low * high), high / 2.0)
+        between = learned(middle)
+        if (beyond(between) <= 0.0).all():
+            found, high = between, middle
+        else:
+            low = middle
+    return found, high
+
+
+def _first(rows: NumberRows, limits: Sequence[Words]) -> Array:
+    """A price at which reward and cost count about alike."""
+    spread = np.array([max(float(rows.costs[limit.name].std()), 1e-12) for limit in limits])
+    return max(float(rows.r.std()), 1e-12) / spread

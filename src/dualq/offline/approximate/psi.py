@@ -1,0 +1,89 @@
+"""psi(s, a) = (phi(s), phi(s) x e_a) in blocks: what all actions share comes first, then what each adds.
+
+Moments of psi are sums over the rows of each action, so psi itself is never made: p = (A + 1) D, and a moment takes
+n D p products instead of n p^2. Features are made for some rows at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import reduce
+
+import numpy as np
+
+from dualq.base import States
+from dualq.logs import NumberRows
+from dualq.offline.approximate.features import Phi
+
+Array = np.ndarray
+
+CHUNK = 1 << 15  # rows whose features are held at once
+
+
+def chunks(n: int) -> Iterator[Array]:
+    """Places, some at a time."""
+    return (np.arange(i, min(i + CHUNK, n)) for i in range(0, n, CHUNK))
+
+
+def followed(rows: NumberRows) -> NumberRows:
+    """With the state itself as the next where nothing follows: it is read there, and does not count."""
+    if not rows.ended.any():
+        return rows
+    live = rows.live[:, None] == 1.0
+    here, then = rows.state, rows.next_state
+    both = ((then.numbers, here.numbers), (then.categories, here.categories))
+    return replace(rows, next_state=States(*(np.where(live, x, y) for x, y in both)))
+
+
+def total(pieces: Iterator[Array]) -> Array:
+    """Their sum."""
+    return reduce(np.add, pieces)
+
+
+def features_of(phi: Phi, rows: NumberRows) -> Iterator[tuple[Array, Array]]:
+    """(phi, actions) of the rows, some at a time."""
+    return ((phi(rows.state.at(at)), rows.a[at]) for at in chunks(len(rows)))
+
+
+def by_action(x: Array, y: Array, a: Array, A: int) -> Array:
+    """(A, D, k) sum of x y' over the rows of each action."""
+    return np.stack([x[a == b].T @ y[a == b] for b in range(A)])
+
+
+def with_shared(blocks: Array) -> Array:
+    """((A + 1) D, k): the sum over actions, and below it each."""
+    return np.concatenate([blocks.sum(axis=0), *blocks])
+
+
+def squared(outer: Array) -> Array:
+    """Mean psi psi', from the mean of phi phi' of each action."""
+    A, D = outer.shape[:2]
+    whole = np.zeros((A, D, (A + 1) * D))
+    for a in range(A):
+        whole[a, :, :D] = whole[a, :, (a + 1) * D : (a + 2) * D] = outer[a]
+    return with_shared(whole)
+
+
+def mixed(x: Array, pi: Array, live: Array | None = None) -> Array:
+    """(n, (A + 1) D) psi_pi; all 0 where nothing follows."""
+    shared = x if live is None else x * live[:, None]
+    return np.hstack([shared, *(x * pi[:, [a]] for a in range(pi.shape[1]))])
+
+
+def per_action(theta: Array, A: int) -> Array:
+    """(D, A) coefficients of phi in psi(., a)'theta."""
+    blocks = theta.reshape(A + 1, -1)
+    return (blocks[0] + blocks[1:]).T
+
+
+def expected(phi: Phi, states: States, parts: Array, pi: Array) -> Array:
+    """(n,) sum_a pi(a|s) psi(s,a)'theta."""
+    pieces = [((phi(states.at(at)) @ parts) * pi[at]).sum(axis=1) for at in chunks(len(states))]
+    return np.concatenate(pieces)
+
+
+def ridge(sizes: tuple[float, float, float], A: int, D: int) -> Array:
+    """(p,) one number for the intercept, one for what is shared, one for what each action adds."""
+    intercept, shared, added = sizes
+    return np.concatenate([[intercept], np.full(D - 1, shared), np.full(A * D, added)])

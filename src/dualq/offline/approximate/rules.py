@@ -1,0 +1,68 @@
+"""Rules made of arrays: cells, and linear features. Asked with NumPy alone; networks.py has those made of networks.
+
+cells       the probabilities of the cell that a state is in
+logistic    softmax of phi(s)'W
+linear      the largest of phi(s)'W among the actions that a clone takes with probability 3% or more
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dualq.base import States
+from dualq.model import Rule
+from dualq.offline.approximate.features import Phi
+from dualq.offline.approximate.networks import RARE as LEAST_LIKELY
+from dualq.offline.approximate.networks import softmax
+from dualq.offline.approximate.tree import Tree, matrix_of
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class CellRule:
+    """A rule that says the same in all states of a cell."""
+
+    tree: Tree
+    probabilities: Array  # (cells, A)
+
+    def __call__(self, states: States) -> Array:
+        """(n, A) the probability of each action in each state."""
+        return self.probabilities[self.tree.leaf_of(matrix_of(states))]
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticRule:
+    """Probabilities proportional to exp(phi'coefficients)."""
+
+    phi: Phi
+    coefficients: Array  # (D, A)
+
+    def __call__(self, states: States) -> Array:
+        """(n, A)."""
+        return softmax(self.phi(states) @ self.coefficients)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearRule:
+    """The largest of phi'coefficients among the actions that a clone finds likely enough."""
+
+    phi: Phi
+    coefficients: Array  # (D, A)
+    clone: Rule
+    least: float = LEAST_LIKELY
+
+    def __call__(self, states: States) -> Array:
+        """(n, A)."""
+        pi = self.clone(states)
+        allowed = pi >= np.minimum(self.least, pi.max(axis=1, keepdims=True))
+        q = np.where(allowed, self.phi(states) @ self.coefficients, -np.inf)
+        return (q.argmax(axis=1)[:, None] == np.arange(q.shape[1])).astype(float)
+
+
+def log_softmax(u: Array) -> Array:
+    """(n, A) the logarithms of probabilities proportional to exp(u)."""
+    u = u - u.max(axis=1, keepdims=True)
+    return u - np.log(np.exp(u).sum(axis=1, keepdims=True))

@@ -1,0 +1,21 @@
+"""load: a fit from the folder that it was saved in, of whatever kind."""
+
+from __future__ import annotations
+
+import os
+
+from dualq.model import dataclass_kind, unpacked
+from dualq.offline.approximate.fit import NumberFit
+from dualq.offline.fit import Fit
+from dualq.offline.saved.format_1 import FORMAT_1
+from dualq.offline.saved.kinds import KINDS
+from dualq.offline.saved.number_kinds import NUMBER_FIT, NUMBER_KINDS
+from dualq.offline.saved.opening import open_saved
+
+
+def load(folder: str | os.PathLike[str]) -> Fit | NumberFit:
+    """What `fit.save(folder)` wrote; `CheckpointError` where fit.json or solution.npz is missing or changed."""
+    trees, arrays = open_saved(folder)
+    if trees["fit"]["is"] == NUMBER_FIT:
+        return unpacked(trees["fit"], arrays, [*NUMBER_KINDS, dataclass_kind(NUMBER_FIT, NumberFit)])
+    return Fit(unpacked(trees["fit"], arrays, FORMAT_1 if trees["format"] == 1 else KINDS))

@@ -1,0 +1,282 @@
+"""Networks that learn from states of numbers: against a twin written from the equations, and against a known model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from dualq.base import Labels, LogError, StateColumns, States
+from dualq.logs import NumberRows
+from dualq.model import TablePolicy, read_saved, unpacked, write_saved
+from dualq.offline.approximate import neural
+from dualq.offline.approximate.inputs import Inputs
+from dualq.offline.approximate.networks import NETWORK_KINDS, Network, SoftmaxRule, SupportedRule, TiltedRule
+from dualq.worlds import problems
+
+S, A = 12, 3
+GARNET = problems.garnet(S, A, 3, discount=0.9, seed=4)
+
+
+@pytest.fixture
+def jax():
+    pytest.importorskip("optax", reason='networks are trained with JAX and Optax: pip install "dualq[neural]"')
+    return pytest.importorskip("jax", reason='networks are trained with JAX: pip install "dualq[neural]"')
+
+
+def garnet_rows(n: int, seed: int) -> NumberRows:
+    """Rows of the known model under uniform behaviour; the state is one category, and a number that tells nothing."""
+    log, rng = GARNET.record(n, seed), np.random.default_rng(seed)
+    rows = log.rows
+    columns = StateColumns(("place", "noise"), {"place": tuple(range(S))})
+    here, there = (States(rng.normal(size=(n, 1)), s[:, None].astype(np.int64)) for s in (rows.s, rows.s_next))
+    return NumberRows(columns, Labels(A, "action"), here, rows.a, rows.r, there, np.zeros(n, bool), np.zeros(n, int))
+
+
+def network(rng: np.random.Generator, *sizes: int) -> Network:
+    layers = list(pairwise(sizes))
+    return Network(
+        tuple(rng.normal(size=each).astype(np.float32) for each in layers),
+        tuple(rng.normal(size=out).astype(np.float32) for _, out in layers),
+    )
+
+
+# ---- the rules
+
+
+def some_rules() -> tuple[dict, States, Inputs]:
+    rng = np.random.default_rng(0)
+    inputs = Inputs(np.array([1.0, -2.0]), np.array([2.0, 0.5]), (3,))
+    q, clone = (network(rng, 5, 8, 8, 4), network(rng, 5, 8, 8, 4)), network(rng, 5, 8, 8, 4)
+    rules = {
+        "supported": SupportedRule(inputs, q, clone, 2.5),
+        "tilted": TiltedRule(inputs, q, clone, 0.7),
+        "softmax": SoftmaxRule(inputs, clone),
+    }
+    return rules, States(rng.normal(size=(300, 2)), rng.integers(-1, 3, (300, 1))), inputs
+
+
+def by_hand(network: Network, x: np.ndarray) -> list[float]:
+    """One state, one unit at a time."""
+    values = [float(v) for v in x]
+    for layer, (W, b) in enumerate(zip(network.weights, network.biases, strict=True)):
+        sums = [sum(v * float(W[i, j]) for i, v in enumerate(values)) + float(b[j]) for j in range(len(b))]
+        values = [max(0.0, v) for v in sums] if layer < len(network.weights) - 1 else sums
+    return values
+
+
+def test_rules_do_what_their_equations_say():
+    rules, states, inputs = some_rules()
+    supported, tilted, softmax = rules["supported"], rules["tilted"], rules["softmax"]
+    got = {name: rule(states) for name, rule in rules.items()}
+    values = supported.values(states)
+    excluded = 0
+    for i, x in enumerate(inputs(states)):
+        q = [(u + v) / 2 for u, v in zip(by_hand(supported.q[0], x), by_hand(supported.q[1], x), strict=True)]
+        e = [math.exp(v) for v in by_hand(softmax.network, x)]
+        beta = [v / sum(e) for v in e]
+        allowed = [a for a in range(4) if beta[a] >= 0.03]
+        excluded += max(range(4), key=q.__getitem__) not in allowed
+        np.testing.assert_allclose(got["softmax"][i], beta, rtol=1e-6, atol=1e-12)
+        np.testing.assert_allclose(values[i], np.multiply(2.5, q), rtol=1e-6, atol=1e-9)
+        assert got["supported"][i].tolist() == [float(a == max(allowed, key=q.__getitem__)) for a in range(4)]
+        score = [math.log(beta[a]) + q[a] / tilted.tau for a in range(4)]
+        assert got["tilted"][i].tolist() == [float(a == int(np.argmax(score))) for a in range(4)]
+    assert excluded > 20  # the condition on the support decides something
+
+
+def test_the_most_probable_action_is_always_supported():
+    rules, states, _ = some_rules()
+    none = replace(rules["supported"], rare=1.1)(states)
+    assert (none.argmax(axis=1) == rules["softmax"](states).argmax(axis=1)).all()
+
+
+def test_rules_that_were_saved_decide_alike(tmp_path):
+    rules, states, _ = some_rules()
+    write_saved(tmp_path / "rules.npz", NETWORK_KINDS, rules=rules)
+    trees, arrays = read_saved(tmp_path / "rules.npz")
+    for name, rule in unpacked(trees["rules"], arrays, NETWORK_KINDS).items():
+        assert (rule(states) == rules[name](states)).all()
+
+
+def test_without_jax_one_line_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "jax", None)
+    with pytest.raises(LogError, match=r'pip install "dualq\[neural\]" adds') as caught:
+        neural.learned_neural(garnet_rows(10, 0), 0.9, 0)
+    assert "\n" not in str(caught.value)
+
+
+# ---- the training, against a twin in NumPy
+
+
+def test_the_forward_pass_of_the_rules_is_the_one_of_the_training(jax, monkeypatch):
+    monkeypatch.setattr("dualq.offline.approximate.networks.BLOCK", 16)
+    stack = neural.begin(3, 7, 4, 0.5).learned[0]
+    stack = jax.tree.map(lambda x: x + 0.3, stack)
+    x = np.random.default_rng(0).normal(size=(50, 7))
+    there = np.asarray(neural.forward(stack, x.astype(np.float32)))
+    for i in range(5):
+        np.testing.assert_allclose(neural.network(stack, i)(x), there[i], rtol=1e-5, atol=1e-5)
+
+
+def twin(nets, tau, log_tau, target, still, batch, eps):
+    """The five losses from the equations; `still` are the networks where no gradient is to flow."""
+    x, a, r, x_next, alpha = batch
+    rows = np.arange(len(r))
+
+    def out(networks, i, x):
+        (W1, W2, W3), (b1, b2, b3) = networks
+        h = np.maximum(x @ W1[i] + b1[i], 0)
+        return np.maximum(h @ W2[i] + b2[i], 0) @ W3[i] + b3[i]
+
+    def log_p(i):
+        z = out(nets, i, x)
+        return z[rows, a] - np.log(np.exp(z).sum(axis=1))
+
+    def f_star(y):
+        return math.exp(y) - 1 if y < 0 else y + y * y / 2
+
+    def w_star(y):
+        return math.exp(y) if y < 0 else 1 + y
+
+    qbar = np.minimum(out(target, 0, x)[rows, a], out(target, 1, x)[rows, a])
+    w = np.array([w_star(y) for y in (qbar - out(still, 2, x)[:, 0]) / tau])
+    V = out(nets, 2, x)[:, 0]
+    aim = r + alpha * out(still, 2, x_next)[:, 0]
+    D = np.mean((w / w.mean() - 1) ** 2) / 2
+    return (
+        np.mean([tau * f_star(y) for y in (qbar - V) / tau] + V),
+        sum(np.mean((out(nets, i, x)[rows, a] - aim) ** 2) for i in (0, 1)),
+        -np.mean(np.minimum(w, 100) * log_p(3)),
+        -np.mean(log_p(4)),
+        log_tau * (eps - D),
+    )
+
+
+def test_losses_and_their_gradients_are_those_of_the_equations(jax):
+    """In float64; derivatives along random directions, by differences of the twin with what stands still held."""
+    rng = np.random.default_rng(1)
+    with jax.enable_x64(True):
+        learned = jax.tree.map(lambda x: rng.normal(size=x.shape) * 0.4, neural.begin(0, 5, A, 0.0).learned)
+        nets, log_tau = learned[0], -1.3
+        target = jax.tree.map(lambda x: x[:2] + 0.1, nets)
+        a, alpha = rng.integers(0, A, 40), 0.9 * (rng.random(40) < 0.8)
+        x, r, x_next = rng.normal(size=(40, 5)), rng.normal(size=40), rng.normal(size=(40, 5))
+        batch, eps = neural.Batch(x, np.eye(A)[a], r, x_next, alpha), neural.allowed_divergence(A)
+
+        def total(learned):
+            each = neural.losses(*learned, target, batch, eps)
+            return sum(each), each
+
+        gradient, got = jax.jit(jax.grad(total, has_aux=True))((nets, log_tau))
+    tau = math.exp(log_tau)
+    plain = (x, a, r, x_next, alpha)
+    np.testing.assert_allclose(got, twin(nets, tau, log_tau, target, nets, plain, eps), rtol=1e-9)
+    h = 1e-6
+    for _ in range(5):
+        way = jax.tree.map(lambda x: rng.normal(size=np.shape(x)), (nets, log_tau))
+        ends = [jax.tree.map(lambda x, d, h=h: x + h * d, (nets, log_tau), way) for h in (h, -h)]
+        up, down = (sum(twin(n, tau, t, target, nets, plain, eps)) for n, t in ends)
+        slope = sum(
+            np.sum(np.asarray(g) * d) for g, d in zip(jax.tree.leaves(gradient), jax.tree.leaves(way), strict=True)
+        )
+        assert (up - down) / (2 * h) == pytest.approx(float(slope), rel=1e-6)
+
+
+def test_the_share_of_rows_that_count_is_what_eps_allows():
+    for actions in (1, 2, 7):
+        share = 1 / (1 + 2 * neural.allowed_divergence(actions))
+        assert share == pytest.approx(1 / actions + 0.2 * (1 - 1 / actions))
+
+
+def test_returns_are_those_of_the_episodes():
+    rows = garnet_rows(6, 0)
+    rows = replace(rows, r=np.array([1.0, 2, 3, 4, 5, 6]), episode=np.array([0, 0, 1, 1, 1, 2]))
+    to_go = [1 + 0.5 * 2, 2, 3 + 0.5 * 4 + 0.25 * 5, 4 + 0.5 * 5, 5, 6]
+    assert neural.returns_of(rows, 0.5) == pytest.approx((np.mean(to_go), np.std(to_go)))
+    assert neural.returns_of(replace(rows, r=np.zeros(6)), 0.5) == (0.0, 1.0)
+
+
+def test_the_table_gives_the_rows_back(jax):
+    """Categories are places there and indicators in a batch; nothing is read where nothing follows."""
+    rows = garnet_rows(37, 1)
+    rows.state.categories[3] = -1
+    ended = np.arange(37) == 5
+    rows.next_state.numbers[5] = np.nan
+    rows, inputs = replace(rows, ended=ended), Inputs.of(rows)
+    table = neural.as_table(rows, inputs, 0.9, 2.0)
+    batch = neural.batch_of(table.cells[: table.n], table.numbers, table.sizes, table.actions)
+    np.testing.assert_allclose(batch.x, inputs(rows.state), rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(batch.x_next)[~ended], inputs(rows.next_state)[~ended], rtol=1e-6)
+    assert np.isfinite(batch.x_next).all()
+    np.testing.assert_array_equal(np.argmax(batch.a, axis=1), rows.a)
+    np.testing.assert_allclose(batch.r, rows.r / 2.0, rtol=1e-6)
+    np.testing.assert_allclose(batch.alpha, np.where(ended, 0.0, 0.9), rtol=1e-6)
+    assert 37 <= table.cells.shape[0] <= 37 * 9 / 8
+
+
+# ---- what is learned
+
+
+def matrix(rule) -> np.ndarray:
+    return rule(States(np.zeros((S, 1)), np.arange(S)[:, None]))
+
+
+def earned(rule) -> float:
+    """Exactly, in the known model, from its start."""
+    return float(GARNET.start @ TablePolicy(matrix(rule)).value(GARNET.mdp))
+
+
+def test_what_is_learned_earns_most_of_what_can_be_earned(jax):
+    """The clone of uniform behaviour has nothing to lose; and values are those of the saddle point at tau."""
+    done = []
+    rules = neural.learned_neural(garnet_rows(4000, 0), 0.9, seed=0, steps=2400, progress=lambda *at: done.append(at))
+    assert done[-1] == (2500, 2500)
+    assert np.abs(matrix(rules["clone"]) - 1 / A).max() < 0.15
+    clone, optimal = earned(rules["clone"]), float(GARNET.start @ best_values())
+    for name in ("supported", "tilted"):
+        assert earned(rules[name]) > clone + 0.9 * (optimal - clone)
+    assert earned(rules["dual"]) > clone + 0.6 * (optimal - clone)
+    supported, tau = rules["supported"], rules["tilted"].tau * rules["supported"].scale
+    values = supported.values(States(np.zeros((S, 1)), np.arange(S)[:, None]))
+    assert np.abs(values - regularised(tau)).max() < 0.2  # 0.09 as it is; the values without tau are 1.1 higher
+
+
+def best_values() -> np.ndarray:
+    """The best values of the known model, by value iteration."""
+    P, r, V = GARNET.mdp.transitions.toarray().reshape(S, A, S), GARNET.mdp.rewards, np.zeros(S)
+    for _ in range(500):
+        V = (r + 0.9 * P @ V).max(axis=1)
+    return V
+
+
+def regularised(tau: float) -> np.ndarray:
+    """Q of the known model at the saddle point: V(s) is where the weights of uniform actions have mean one."""
+    P, r, V = GARNET.mdp.transitions.toarray().reshape(S, A, S), GARNET.mdp.rewards, np.zeros(S)
+    for _ in range(300):
+        Q = r + 0.9 * P @ V
+        low, high = Q.min(axis=1), Q.max(axis=1)
+        for _ in range(50):  # the mean weight falls with V
+            V = (low + high) / 2
+            y = (Q - V[:, None]) / tau
+            heavy = np.where(y < 0, np.exp(np.minimum(y, 0)), 1 + y).mean(axis=1) > 1
+            low, high = np.where(heavy, V, low), np.where(heavy, high, V)
+    return Q
+
+
+def test_a_seed_says_all(jax):
+    rows = garnet_rows(4000, 0)
+    one, same, other = (neural.learned_neural(rows, 0.9, seed, steps=250)["dual"] for seed in (1, 1, 2))
+    assert (matrix(one) == matrix(same)).all()
+    assert (matrix(one) != matrix(other)).any()
+
+
+def test_steps_are_compiled_once(jax):
+    """What a chunk gives has the types of what it took; otherwise the second would be compiled anew, for seconds."""
+    before = neural.begin(0, 2, A, 0.0)
+    after = jax.eval_shape(neural.compiled(2, (), A), before, jax.numpy.zeros((8, 7)), 8, 250)
+    kinds = [[(x.shape, x.dtype, x.weak_type) for x in jax.tree.leaves(each[:-1])] for each in (before, after)]
+    assert kinds[0] == kinds[1]

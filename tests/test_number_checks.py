@@ -1,0 +1,132 @@
+"""Checks of logs whose state has numbers: what is found, what is not, and how often nothing is taken for something."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dualq
+from dualq.logs import number_checks
+from dualq.logs.checks import number_cells
+from dualq.logs.checks.recent import recent
+
+EPISODES = 100
+
+
+def world(seed: int, kind: str = "", steps: int = 100, noise: float = 0.5) -> dict[str, np.ndarray]:
+    """A walk in two numbers whose behaviour drifts, so that rows late in the log lie elsewhere than early ones."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(EPISODES, 2))
+    rows: dict[str, list] = {name: [] for name in ("x", "y", "a", "r", "e", "t")}
+    for t in range(steps):
+        a = (rng.random(EPISODES) < 1.0 / (1.0 + np.exp(-x[:, 0] - 2.0 * t / steps))).astype(int)
+        r = np.sin(x[:, 0]) + 0.3 * a * x[:, 1] + x[:, 1] ** 2 / 3.0 + noise * rng.normal(size=EPISODES)
+        r += 0.7 * a * (kind == "recent" and t >= 0.95 * steps) + 0.4 * (kind == "cycle" and t % 7 == 0)
+        r -= 1.0 * (kind == "ends" and t == steps - 1)
+        for name, column in zip(rows, (x[:, 0], x[:, 1], a, r, np.arange(EPISODES), np.full(EPISODES, t)), strict=True):
+            rows[name].append(column)
+        push = 0.8 if kind == "moves" and t >= 0.95 * steps else 0.3
+        x = 0.9 * x + np.stack([push * a, 0.2 * np.sin(x[:, 0])], 1) + 0.6 * noise * rng.normal(size=(EPISODES, 2))
+    return {name: np.concatenate(column) for name, column in rows.items()}
+
+
+def read(rows, **words):
+    told = {"state": ["x", "y"], "action": "a", "reward": "r", "episode": "e", "time": "t", "clock": "shared"}
+    return dualq.read_log(rows, **told, numbers="auto", **words)
+
+
+def found(rows, level=0.01, **words) -> dict[str, dualq.logs.Finding]:
+    return {finding.what: finding for finding in number_checks(read(rows, **words).trace(), level)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "words"),
+    [
+        ("recent", "recent", "the same step pays otherwise"),
+        ("moves", "recent", "the next x is not what it was"),
+        ("cycle", "cycle", "rewards depend on where t is in a cycle of 7 too"),
+        ("ends", "ends", "in r on average, and the same decisions"),
+    ],
+)
+def test_what_is_wrong_is_found(kind, what, words):
+    finding = found(world(1, kind))[what]
+    assert finding.found
+    assert words in finding.words
+
+
+def test_rows_before_gaps_and_rows_set_aside_are_compared(tmp_path):
+    rows, rng = world(2), np.random.default_rng(0)
+    middle = (rows["t"] > 5) & (rows["t"] < 95)
+    lost = middle & (rng.random(middle.size) < 0.03)
+    before = np.flatnonzero(
+        np.isin(rows["t"] * EPISODES + rows["e"], (rows["t"] - 1)[lost] * EPISODES + rows["e"][lost])
+    )
+    like = {name: column[~lost] for name, column in rows.items()}
+    assert not found(like)["gaps"].found
+    rows["r"][before] -= 0.5  # rows are missing after bad days
+    gaps = found({name: column[~lost] for name, column in rows.items()})["gaps"]
+    assert gaps.found
+    assert "rows before gaps in t have" in gaps.words
+    rows = world(2)
+    bad = rng.random(middle.size) < 0.03
+    action = np.where(bad, np.nan, rows["a"])
+    marked = {**rows, "cost": np.where(bad, np.nan, 1.0)}
+    words = {"skip_bad": True, "costs": ["cost"], "quarantine": tmp_path / "bad.csv"}
+    assert np.isnan(action).sum() == bad.sum()
+    assert not found(marked, **words)["set aside"].found
+    marked["r"] = rows["r"] - 0.5 * bad
+    aside = found(marked, **words)["set aside"]
+    assert aside.found
+    assert "not missing by chance" in aside.words
+
+
+def test_a_behaviour_that_drifts_is_no_change_of_the_system():
+    """On labels that leave the numbers out it would be one: in each of six logs. At level 0.01 one alarm in 6: 6%."""
+    alarms = 0
+    for seed in range(6):
+        trace = read(world(seed)).trace()
+        assert recent(trace, 0.01).found
+        alarms += any(finding.found for finding in number_checks(trace, 0.01))
+    assert alarms <= 1  # two or more: 0.15% of runs
+
+
+@pytest.mark.slow
+def test_false_alarms_are_counted():
+    """At level 0.05, 17 or more of 150 logs: fewer than 0.2% of runs."""
+    alarms = [any(one.found for one in number_checks(read(world(seed)).trace(), 0.05)) for seed in range(100, 250)]
+    assert sum(alarms) <= 16
+
+
+def test_a_long_log_is_read_in_its_last_episodes(monkeypatch):
+    rows = world(6, "cycle")
+    trace = read(rows).trace()
+    monkeypatch.setattr(number_cells, "MOST", 5_050)
+    part = number_cells.cells_of(trace).trace
+    late = rows["e"] >= EPISODES - 50
+    assert len(part) == late.sum() == 5_000
+    np.testing.assert_array_equal(part.t, np.tile(np.arange(100.0), 50))
+    assert {one.what: one.found for one in number_checks(trace, 0.01)}["cycle"]
+
+
+def test_without_noise_nothing_is_said():
+    finding = found(world(3, noise=0.0))
+    assert finding["numbers"].tested == 0
+    assert "'r'" in finding["numbers"].words
+    assert not any(one.found for one in finding.values())
+    changed = found(world(3, "recent", noise=0.0))
+    assert not any(one.found for one in changed.values() if one.tested == 0)
+
+
+def test_episodes_that_stop_early_must_be_explained():
+    rows = world(4)
+    keep = rows["t"] < 20 + 0.7 * rows["e"]
+    rows = {name: column[keep] for name, column in rows.items()}
+    with pytest.raises(dualq.LogError, match="before the end of the recording, and no column says whether they ended"):
+        read(rows).check_ends()
+    read(rows, truncated="last").check_ends()
+
+
+def test_too_few_rows_and_rows_without_an_order_say_nothing():
+    rows = {name: column[world(5)["e"] == 0][:25] for name, column in world(5).items()}
+    assert number_checks(read(rows, truncated="last").trace(), 0.01) == ()
+    assert number_checks(None, 0.01) == ()
