@@ -37,6 +37,7 @@ Begin = Callable[[str], None]
 APPROXIMATIONS = ("auto", "table", "partition", "linear", "neural")
 SAMPLE = 5_000  # rows that a fit keeps, for explanations
 LEVEL = 0.01  # of all checks together
+MOST_LABELS = 100  # of a category
 NEURAL = ("jax", "equinox", "optax")
 MISSING = 'the neural learner was not tried: it needs JAX (pip install "dualq[neural]")'
 
@@ -76,6 +77,7 @@ def learn_numbers(opened: Read, asked: Asked, begin: Begin) -> NumberFit:
     log.check_ends()
     begin("Reading the log's rows")
     rows = log.number_rows()
+    _check_labels(opened.source, rows)
     where, starts = _starts(rows, asked.start)
     task = Task(rows, asked, starts, begin)
     names, remarks = _learners(asked)
@@ -114,6 +116,17 @@ def learn_numbers(opened: Read, asked: Asked, begin: Begin) -> NumberFit:
         inside=None if cells is None else cells.inside,
         remarks=tuple(remarks),
     )
+
+
+def _check_labels(source: str, rows: NumberRows) -> None:
+    """A LogError where a category has so many labels that each would be an input of its own, and known by few rows."""
+    for name, labels in rows.columns.categories.items():
+        if len(labels) > MOST_LABELS:
+            wrong = (
+                f"{source}: the column {name!r} has {len(labels):,} labels; beside numbers {MOST_LABELS} can be told"
+            )
+            right = "leave it out of the state, or give labels that mean the same one name"
+            raise LogError(f"{wrong} apart: {right}", column=name, value=len(labels))
 
 
 def _learners(asked: Asked) -> tuple[list[str], list[str]]:
