@@ -75,7 +75,7 @@ def read(log: object, discount: float = 0.95, approximation: str = "table", **co
         later = (columns.get(part) for part in ("next_state", "time", "episode", "terminal", "truncated"))
         if discount == 0.0 and all(part in (None, False) for part in later):
             columns = columns | {"terminal": ROW}
-        if approximation != "table" and columns.get("bins") is None and columns.get("numbers") is None:
+        if approximation != "table" and not columns.get("bins") and columns.get("numbers") is None:
             columns = columns | {"numbers": "auto"}
         log = read_log(log, **columns)
     elif columns:
