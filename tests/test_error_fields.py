@@ -29,6 +29,14 @@ def csv(tmp_path, text, **words):
     return dualq.read_log(path, **words)
 
 
+NUMBERS = [i / 7 for i in range(2000)]
+
+
+def many(**columns):
+    """500 times the rows, with some columns in place of theirs."""
+    return {name: values * 500 for name, values in ROWS.items()} | {"t": list(range(2000))} | columns
+
+
 MIXED = {"t": ["9 May", "10 May", "noon!", "x"]}
 BAD = {
     "two columns for one part": (lambda: read(reward=["reward", "late"]), {"argument": "reward"}),
@@ -75,6 +83,30 @@ BAD = {
     ),
     "times in words": (lambda: read(MIXED, next_state=False, time="t"), {"column": "t"}),
     "a clock that is none": (lambda: read(clock="wall"), {"argument": "clock", "value": "wall"}),
+    "an action with too many values": (
+        lambda: read(many(action=NUMBERS), action="action"),
+        {"argument": "action", "column": "action"},
+    ),
+    "a state with too many values": (
+        lambda: read(many(state=NUMBERS), next_state=False, time="t"),
+        {"argument": "state", "column": "state"},
+    ),
+    "a state that is free text": (
+        lambda: read(many(state=[f"note {i}: " + "word " * 8 for i in range(2000)]), next_state=False, time="t"),
+        {"argument": "state", "column": "state"},
+    ),
+    "a part without a time": (lambda: read({"t": None}, since=1), {"argument": "time"}),
+    "last rows of a part without a time": (
+        lambda: read(next_state=False, terminal="last", episode="late", time="row", since=1),
+        {"argument": "time"},
+    ),
+    "a part with no rows": (lambda: read(time="t", since=9), {"argument": "since", "column": "t", "value": 9}),
+    "an end with no rows": (lambda: read(time="t", until=-2), {"argument": "until", "column": "t", "value": -2}),
+    "a part since a word": (lambda: read(time="t", since="May"), {"argument": "since", "value": "May"}),
+    "a part of episodes without an order": (
+        lambda: read({"late": ["x", "x", "y", "y"], "t": [0, 1, 0, 1]}, episode="late", time="t", since=1),
+        {"argument": "clock", "column": "late"},
+    ),
     "too short an array": (lambda: dualq.ArrayLog(*ARRAYS, time=[0]), {"column": "time"}),
     "too short a cost": (
         lambda: dualq.ArrayLog(*ARRAYS, costs={"late": [0.0]}),
@@ -99,6 +131,16 @@ TEXTS = {
         b"0,a,1\n1,b,2\n",
         {"columns": ["state", "state", "x"]},
         {"argument": "columns", "value": "state"},
+    ),
+    "one column": (
+        b"state:action:reward\n0:a:1\n1:b:2\n",
+        {"reward": "reward"},
+        {"argument": "delimiter", "column": "state:action:reward"},
+    ),
+    "one column, and no names": (
+        b"s a r\n0 a 1\n1 b 2\n",
+        {},
+        {"argument": "delimiter", "column": "s a r"},
     ),
     "bytes that are no text": (b"state,action,reward,t\n0,a,1,0\n1,\xff,2,1\n", {"time": "t"}, {"line": 3}),
     "a title above the names": (b"My log\nstate,action,reward,t\n0,a,1,0\n1,b,2,1\n", {"time": "t"}, {"line": 1}),

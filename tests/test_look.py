@@ -234,6 +234,27 @@ def test_bins_are_proposed_where_numbers_have_many_values(tmp_path):
     assert dualq.look(tmp_path / "log.csv", bins={"load": 2, "price": 2}).bins == {"load": 2, "price": 2}
 
 
+@pytest.mark.parametrize("followed", [False, True])
+def test_a_column_that_predicts_nothing_has_a_line_without_it(followed, tmp_path, capsys):
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"day": np.arange(3000), "warmth": rng.normal(size=3000), "humidity": rng.normal(size=3000)})
+    frame["vent"] = rng.choice(["open", "shut"], 3000)
+    frame["profit"] = (frame["warmth"] > 0) + 0.1 * rng.normal(size=3000)
+    words = ["--state", "humidity,warmth", "--action", "vent", "--reward", "profit", "--time", "day", "--bins", "auto"]
+    if followed:
+        frame = frame.assign(next_h=frame["humidity"].shift(-1), next_w=frame["warmth"].shift(-1)).dropna()
+        words += ["--next-state", "next_h,next_w"]
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    assert cli.run(["look", str(tmp_path / "log.csv"), *words, "--json"]) == 0
+    seen = json.loads(capsys.readouterr().out)
+    assert any("leave humidity out of the state" in note for note in seen["notes"])
+    assert "--state humidity,warmth" in seen["command"]
+    line = seen["commands"]["Or, without humidity"]
+    assert line == seen["command"].replace("humidity,", "").replace("next_h,", "")
+    assert cli.run([*shlex.split(line)[1:], "--certificate", "none", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["bins"].keys() == {"warmth", *(["next_w"] if followed else [])}
+
+
 # ---- lines to copy
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from scipy.stats import binom
 
 import dualq
 from dualq import problems
+from dualq.app import cli
 from dualq.logs.checks.returns import returns_of
 
 LEVEL = 0.05
@@ -94,12 +97,20 @@ def test_the_model_is_contradicted_where_the_first_row_pays_more():
     assert sum(agreement(log).found for log in logs) == 20
 
 
-def test_a_contradicted_model_withholds_the_promise():
+def test_a_contradicted_model_withholds_the_promise(tmp_path, capsys):
     fit = dualq.learn(read(episodes(np.random.default_rng(0), bonus=3.0, runs=400)), discount=0.8)
     assert "returns" in fit.contradicted
     assert not fit.promised
     assert fit.verdict == "do not use"
     assert "the model does not reproduce what the log earned" in fit.withheld
+    fit.save(tmp_path)  # whoever follows it all the same is told, on one line that no program reads as the action
+    state = fit.counts.states[0]
+    assert cli.run(["act", str(tmp_path), "--state", json.dumps(state)]) == 0
+    action, said = capsys.readouterr()
+    assert json.loads(action) in list(fit.counts.actions)
+    assert said.startswith("dualq: do not use: the log shows that ")
+    assert "the model does not reproduce what the log earned" in said
+    assert said.count("\n") == 1
 
 
 # ---- ranges

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dualq.offline.limited.trade_off import Frontier as Frontier
     from dualq.offline.saved.loading import load as load
     from dualq.offline.saved.opening import decider_of as decider_of
+    from dualq.offline.saved.opening import doubt_of as doubt_of
     from dualq.offline.shapes import Change as Change
     from dualq.offline.shapes import StateFacts as StateFacts
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -282,10 +283,12 @@ def act(
     seed: Annotated[int | None, option("S", "The same seed draws the same action, if the policy is random.")] = None,
     default: Annotated[str | None, option("JSON", "What to answer for a state that is not in the log.")] = None,
 ) -> None:
-    """Say what to do in one state: an action, as JSON."""
-    from dualq.offline import decider_of
+    """Say what to do in one state: an action, as JSON; on standard error, whether the policy should not be used."""
+    from dualq.offline import decider_of, doubt_of
 
     action = decider_of(run).act(_label(state), seed, None if default is None else _label(default))
+    if doubt := doubt_of(run):
+        print(f"dualq: {doubt}", file=sys.stderr)
     print(json.dumps(action, ensure_ascii=False, default=str))
 
 

@@ -315,7 +315,12 @@ def _said(column: str, found: _Found) -> str:
     edges = ", ".join(f"{edge:.10g}" for edge in found.edges)
     if found.helps:
         return f"{column}={edges}"
-    return f"{column}={edges} (about the middle, since no cut predicts anything: leave {column} out of the state)"
+    return f"{column}={edges} (about the middle, since no cut predicts anything: {leave_out(column)})"
+
+
+def leave_out(column: str) -> str:
+    """What is said of a number that predicts nothing; `look` writes the line that does it."""
+    return f"leave {column} out of the state"
 
 
 def roundest(low: float, high: float, near: float) -> float:

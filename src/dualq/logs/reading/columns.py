@@ -49,7 +49,7 @@ def check_columns(opened: Source, q: Questions) -> None:
         numbers = numbers_in(q.table, dict.fromkeys(loose))
         action, state = crowded_action(opened.name, q, numbers), free_text(opened.name, q)
         if wrong := action or state or crowded_state(opened.name, q, numbers):
-            raise LogError(wrong)
+            raise wrong
 
 
 # ---- numbers
@@ -97,18 +97,19 @@ def is_continuous(x: Numbers) -> bool:
     return x.different > MANY and x.different * PER_ACTION > x.rows
 
 
-def crowded_action(name: str, q: Questions, numbers: Mapping[str, Numbers]) -> str | None:
+def crowded_action(name: str, q: Questions, numbers: Mapping[str, Numbers]) -> LogError | None:
     """What to say where an action without bins has too many values."""
     for column, x in numbers.items():
         if column in q.schema.action and is_continuous(x):
             often = f"{x.different:,} different numbers in {_rows(x.rows)}"
             names = "" if x.fractions else "; if they are names and not amounts, write them as text, such as item 17"
             steps = "--action-bins 5 (action_bins=5)" if len(q.schema.action) == 1 else bins_words({column: 5})
-            return f"{name}: the action {column!r} has {often}; make steps of it: {steps}{names}"
+            wrong = f"{name}: the action {column!r} has {often}; make steps of it: {steps}{names}"
+            return LogError(wrong, argument="action", column=column)
     return None
 
 
-def crowded_state(name: str, q: Questions, numbers: Mapping[str, Numbers]) -> str | None:
+def crowded_state(name: str, q: Questions, numbers: Mapping[str, Numbers]) -> LogError | None:
     """What to say where numbers without bins make nearly as many states as there are rows."""
     wide = [column for column, x in numbers.items() if column in q.schema.state and x.different > FEW]
     if not wide:
@@ -119,7 +120,8 @@ def crowded_state(name: str, q: Questions, numbers: Mapping[str, Numbers]) -> st
     different, rows = found
     auto = "" if q.schema.time is None else '; or let dualq find them: --bins auto (bins="auto")'
     right = f'cut the numbers into bins: {bins_words(dict.fromkeys(wide, 8))}{auto}; or keep them: numbers="auto"'
-    return f"{name}: {different:,} different states in {_rows(rows)}, so hardly any is seen twice; {right}"
+    wrong = f"{name}: {different:,} different states in {_rows(rows)}, so hardly any is seen twice; {right}"
+    return LogError(wrong, argument="state", column=wide[0])
 
 
 def are_crowded(states: Callable[[int], Table]) -> tuple[int, int] | None:
@@ -135,7 +137,7 @@ def are_crowded(states: Callable[[int], Table]) -> tuple[int, int] | None:
     return different, rows
 
 
-def free_text(name: str, q: Questions) -> str | None:
+def free_text(name: str, q: Questions) -> LogError | None:
     """What to say where a column of the state is text that hardly comes again, and long."""
     first = q.table.limit(FIRST)
     for column in (column for column in q.schema.state if q.table.schema()[column].is_string()):
@@ -149,7 +151,8 @@ def free_text(name: str, q: Questions) -> str | None:
         ):
             often = f"{found['different']:,} different texts in {_rows(found['rows'])}"
             right = "dualq learns from numbers and labels, not from text or images; give what matters of it as columns"
-            return f"{name}: the state column {column!r} is free text, {often}; {right}"
+            wrong = f"{name}: the state column {column!r} is free text, {often}; {right}"
+            return LogError(wrong, argument="state", column=column)
     return None
 
 

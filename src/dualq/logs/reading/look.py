@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dualq.base import LogError, count
-from dualq.logs.reading.auto_bins import AUTO
+from dualq.logs.reading.auto_bins import AUTO, leave_out
 from dualq.logs.reading.column_types import number
 from dualq.logs.reading.columns import FEW, Numbers, dates_in, is_continuous, label_words, numbers_in, with_dates
 from dualq.logs.reading.engines import reading
@@ -154,6 +154,10 @@ numbers, table, delimiter, columns, day_first
     if others != proposed:
         in_bins = commands(replace(seen, numbers=()), source, named, proposed, more, skips)
         lines |= {f"{when or 'Or'}, with numbers cut into bins": line for when, line in in_bins.items()}
+    if idle := _idle(roles, notes):
+        left, rest = _left_out(named, others, idle)
+        without = commands(seen, source, left, rest, more, skips)
+        lines |= {f"{when or 'Or'}, without {', '.join(idle)}": line for when, line in without.items()}
     return replace(seen, commands=lines)
 
 
@@ -223,6 +227,25 @@ def _numbers(opened: Source, roles: Roles, numbers: Columns, bins: BinsAsked | N
     free = [name for name in state if bins != AUTO and name not in (bins or ())]
     with reading(opened.name):
         return numbers_among(opened.table, free)
+
+
+def _idle(roles: Roles, notes: Sequence[str]) -> list[str]:
+    """The columns of the state that a note advises to leave out, as long as others are left."""
+    state = roles.parts.get("state", ())
+    idle = [name for name in state if any(leave_out(name) in note for note in notes)]
+    return idle if len(idle) < len(state) else []
+
+
+def _left_out(
+    named: Mapping[str, Columns], bins: BinsAsked, idle: Sequence[str]
+) -> tuple[dict[str, Columns], BinsAsked]:
+    """The same parts and bins without some columns of the state, and without what follows them in the next state."""
+    state, after = (as_names(part, named.get(part) or ()) for part in ("state", "next_state"))
+    kept = [i for i, name in enumerate(state) if name not in idle]
+    left = dict(named) | {"state": [state[i] for i in kept]}
+    if after:
+        left["next_state"] = [after[i] for i in kept]
+    return left, bins if isinstance(bins, str) else _without(bins, idle)
 
 
 def _without(bins: BinsAsked, columns: Sequence[str]) -> BinsAsked:

@@ -28,9 +28,10 @@ def part_of(opened: Source, q: Questions, since: Moment | None, until: Moment | 
     if since is None and until is None:
         return opened
     if q.schema.time is None:
-        raise LogError(f"{opened.name}: since and until need a time column; give time=...")
+        raise LogError(f"{opened.name}: since and until need a time column; give time=...", argument="time")
     if q.schema.time == ROW and q.last is not None:
-        raise LogError(f'{opened.name}: since and until with "last" need a time column; give time=...')
+        wrong = f'{opened.name}: since and until with "last" need a time column; give time=...'
+        raise LogError(wrong, argument="time")
     by_episode = q.restarts()
     if by_episode:
         _check_episode(opened, q)
@@ -60,7 +61,7 @@ def part_of(opened: Source, q: Questions, since: Moment | None, until: Moment | 
     with reading(opened.name):
         table = cut(opened.table)
         if not table.limit(1).count().to_pyarrow().as_py():
-            raise LogError(f"{opened.name}: no row has {words}")
+            raise _nothing_left(opened.name, words, named, since, until)
     reopen, numbered = opened.reopen, opened.numbered
     return replace(
         opened,
@@ -71,6 +72,13 @@ def part_of(opened: Source, q: Questions, since: Moment | None, until: Moment | 
     )
 
 
+def _nothing_left(name: str, words: str, column: str, since: Moment | None, until: Moment | None) -> LogError:
+    given = {word: value for word, value in (("since", since), ("until", until)) if value is not None}
+    wrong = f"{name}: no row has {words}; {' and '.join(given)} must leave some"
+    first = next(iter(given))
+    return LogError(wrong, argument=first, column=column, value=given[first])
+
+
 def _check_episode(opened: Source, q: Questions) -> None:
     """A LogError where only the episode could say what came first, and does not."""
     column, time = q.schema.episode[0], q.schema.time
@@ -78,7 +86,7 @@ def _check_episode(opened: Source, q: Questions) -> None:
     if len(q.e) > 1 or not (kind.is_numeric() or kind.is_temporal()):
         why = f"{time} counts the steps of each episode, and {' and '.join(q.schema.episode)} is no number or date"
         right = "nothing tells early rows from late ones; --clock shared if it is one clock for all"
-        raise LogError(f"{opened.name}: since and until: {why}, so {right}")
+        raise LogError(f"{opened.name}: since and until: {why}, so {right}", argument="clock", column=column)
 
 
 def _bound(name: str, word: str, value: Moment | None, column: str, kind: Kind) -> float | str | None:

@@ -77,7 +77,7 @@ def schema_of(
     found, guessed = parts_of(name, columns, given, written)
     for part in ("state", "action", "reward"):
         if not found[part]:
-            raise LogError(_missing(name, part, columns), argument=part)
+            raise _missing(name, part, columns)
     _check(name, found)
     time, terminal, truncated = (next(iter(found[part]), None) for part in ("time", "terminal", "truncated"))
     return Schema(
@@ -143,7 +143,7 @@ def _existing(name: str, part: str, wanted: tuple[str, ...], columns: Sequence[s
     for column in wanted:
         if column not in columns:
             if len(columns) == 1 and column in columns[0]:
-                raise LogError(_one_column(name, columns[0]))
+                raise _one_column(name, columns[0])
             which = f"{part} is {column!r}, but there is no such column"
             hint = no_names(columns) or near(column, columns)
             raise LogError(f"{name}: {which}{hint}", argument=part, value=column)
@@ -162,9 +162,10 @@ def near(word: str, known: Iterable[str]) -> str:
     return f"; there are {few(known)}" if known else ""
 
 
-def _one_column(name: str, column: str) -> str:
+def _one_column(name: str, column: str) -> LogError:
     wrong = f"{name}: the only column is {column!r}; the fields are divided by no comma, tab, semicolon or bar"
-    return f"{wrong}: say what divides them with --delimiter (delimiter=...)"
+    right = "say what divides them with --delimiter (delimiter=...)"
+    return LogError(f"{wrong}: {right}", argument="delimiter", column=column)
 
 
 def no_names(columns: Sequence[str]) -> str:
@@ -176,13 +177,13 @@ def no_names(columns: Sequence[str]) -> str:
     return f"{doubt} Then name the columns with --columns A,B,C (columns=[...])"
 
 
-def _missing(name: str, part: str, columns: Sequence[str]) -> str:
+def _missing(name: str, part: str, columns: Sequence[str]) -> LogError:
     if len(columns) == 1 and any(mark in columns[0] for mark in ",;\t|: ~^"):
         return _one_column(name, columns[0])
     wrong = f"{name}: no column is called {part}"
     there = f"the columns are {few(columns)}. `dualq look` shows what they hold"
     named = f". Name it with {READING[part].flag} ({part}=...); {there}"
-    return wrong + (no_names(columns) or named)
+    return LogError(wrong + (no_names(columns) or named), argument=part)
 
 
 def _written(

@@ -93,6 +93,17 @@ def decider_of(folder: str | os.PathLike[str]) -> Decider | FunctionPolicy:
     return Decider(unpacked(trees["policy"], arrays), unpacked(trees["bins"], arrays))
 
 
+def doubt_of(folder: str | os.PathLike[str]) -> str:
+    """What to know before the policy of a saved fit is followed: why its verdict is "do not use"; empty: it is not."""
+    said = json.loads((Path(folder) / NUMBERS).read_text())
+    if said.get("verdict") != "do not use":
+        return ""
+    if shown := said["withheld"][: len(said["contradicted"])]:
+        return f"do not use: the log shows that {' and that '.join(dict.fromkeys(shown))}"
+    limits = ", unless you need the limits" if said["limits"] else ""
+    return f"do not use{limits}: the new policy is expected to earn less than what was done so far"
+
+
 def open_saved(folder: str | os.PathLike[str]) -> tuple[dict[str, Tree], dict[str, Array]]:
     """The trees and the arrays of a saved fit; `CheckpointError` where one of its files is missing or changed."""
     folder = Path(folder)
