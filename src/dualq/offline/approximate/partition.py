@@ -5,14 +5,14 @@ Problem    cells in which what an action is worth does not depend on where in th
            Then the best policy on the cells is the best of all (Li, Walsh, Littman, 2006: Q*-irrelevance), and what the
            table learner says of the cells, its certificate too, holds for the states.
 First      V(x) and the advantages of the linear learner (linear.py), and a clone of what was done
-Then       one tree with three kinds of targets. The advantages decide what to do, where an action was tried. The value
-           says where to go: its variance is LEVEL^2 of theirs. What was done, its variance DONE^2 of theirs, is what
-           keeps the counts honest: where the log orders when the shelf is empty, and a cell holds empty and half-full
-           shelves, not to order looks good, because it was tried with half-full ones. Where what was done is the same
-           all over a cell, the rows of each action are a fair sample of the cell.
-How many   cells: halves by clusters; the tree of one half is held against Q of the other, with 1, 2, 3, ... leaves,
-           both ways. The largest number is taken that errs at most SLACK more than the best: too many cells cost
-           precision, which the careful learner can deal with; too few mix up states in which the log acted differently.
+Then       one tree with three kinds of targets, grown best first until there is a cell for each USUAL_ROWS early rows:
+               (V - mean) / deviation,   advantages where tried / root mean square,   DONE sqrt(pi(a|x)) of the clone
+           The advantages decide what to do, the value says where to go, and what was done keeps the counts fair: where
+           the log orders when the shelf is empty, and a cell holds empty and half-full shelves, not to order looks
+           good, because it was tried with half-full ones. The mean of q(x, a) over the rows of a in a cell is off by
+               Cov(pi(a|x), q(x, a)) / E pi(a|x)        in the cell
+           which is 0 where pi or q does not vary in it. The root is what makes the error of a probability about the
+           same everywhere; its scale is fixed, so that no cells are spent on a clone that varies by its noise only.
 Edges      the roundest number within EDGE of the rows beside the cut: a cut is no surer than that
 Which      rows: cells are grown on *earlier* rows (`earlier_and_later`), and counted on the later ones, so that nothing
            that is promised rests on cells that were chosen by the same rows
@@ -20,7 +20,7 @@ Which      rows: cells are grown on *earlier* rows (`earlier_and_later`), and co
     early, later = earlier_and_later(rows)
     partition = partition_of(early, discount)
     fit = learn(cell_log(later, partition))            a table fit, its states are cells
-    policy = cell_policy(rows, partition, fit.policy)   asked for states of numbers
+    rule = cell_rule(partition, fit.policy)            asked for states of numbers
 """
 
 from __future__ import annotations
@@ -32,24 +32,23 @@ from functools import cached_property
 import numpy as np
 
 from dualq.base import Label, Labels, LogError, StateColumns, States, visible
-from dualq.logs import ArrayLog, Counts, Finding, NumberRows, inside_cells, roundest
-from dualq.model import FunctionPolicy, Rule, TablePolicy
+from dualq.logs import ArrayLog, Finding, NumberRows, inside_cells, roundest
+from dualq.model import Rule, TablePolicy
 from dualq.offline.approximate.features import Phi
 from dualq.offline.approximate.linear import Saddle, clone, few_features
 from dualq.offline.approximate.psi import followed
 from dualq.offline.approximate.rules import LEAST_LIKELY, CellRule
 from dualq.offline.approximate.tree import Tree, matrix_of
-from dualq.offline.approximate.trees import grown_tree, held_out_r2, leaf_means
+from dualq.offline.approximate.trees import grown_tree, held_out_r2
 
 Array = np.ndarray
 Range = tuple[float, float]
 
 EARLY, MOST_EARLY = 0.25, 50_000  # of the rows, the earliest ones
 FEWEST = 200  # rows in which cells can be found
-MOST_CELLS, FEW_CELLS = 64, 8
-CELL_ROWS, USUAL_ROWS = 30, 150  # early rows in each cell: at least, and on average
-LEVEL, DONE = 0.3, 2.0
-SLACK = 0.2
+MOST_CELLS, FEW_CELLS = 64, 16
+CELL_ROWS, USUAL_ROWS = 15, 150  # early rows in each cell: at least, and on average
+DONE = 7.0  # deviations of the value for a probability of 1
 EDGE = 0.01
 
 
@@ -78,11 +77,6 @@ def cell_rule(partition: Partition, policy: TablePolicy) -> CellRule:
     return CellRule(partition.tree, policy.matrix[: len(partition)])
 
 
-def cell_policy(rows: NumberRows, partition: Partition, policy: TablePolicy) -> FunctionPolicy:
-    """The same, asked in the log's own words."""
-    return FunctionPolicy(rows.columns, rows.actions, cell_rule(partition, policy))
-
-
 # ---- the rows on the cells
 
 
@@ -103,17 +97,6 @@ def _part(rows: NumberRows, which: Array) -> NumberRows:
     """Some of the rows; an episode that was cut begins where its rest begins."""
     part = rows.at(which)
     return replace(part, begins=part.first | np.append(True, np.diff(part.episode) != 0)[: len(part)])
-
-
-def counts_of(rows: NumberRows, partition: Partition) -> Counts:
-    """How often each transition between cells occurs, and what it paid."""
-    return _counted(rows, partition.tree, partition.labels)
-
-
-def _counted(rows: NumberRows, tree: Tree, states: Labels | int) -> Counts:
-    s, s_next = _places(rows, tree)
-    places = s, rows.a, rows.r, s_next, rows.ended
-    return Counts.from_arrays(*places, states=states, actions=rows.actions, costs=rows.costs)
 
 
 def cell_log(
@@ -179,15 +162,12 @@ def partition_of(rows: NumberRows, discount: float, seed: int = 0) -> Partition:
     """Cells in which each action is worth the same everywhere, grown on these rows; count other rows on them."""
     if len(rows) < FEWEST:
         raise LogError(f"cells are found in {len(rows)} rows; {FEWEST} are needed")
-    draw = np.random.default_rng(seed)
-    dealt = (draw.permutation(rows.clusters[-1] + 1) % 2 == 0)[rows.clusters]
-    halves = rows.at(dealt), rows.at(~dealt)
-    whole, one, other = (_learned(part, discount, seed) for part in (rows, *halves))
-    errors = _errors(one, other, *halves) + _errors(other, one, *halves[::-1])
-    errors = errors[: max(FEW_CELLS, len(rows) // USUAL_ROWS)]
-    leaves = 1 + int(np.flatnonzero(errors <= (1.0 + SLACK) * errors.min())[-1])
-    tree = _grown(rows, whole.targets(rows.state), leaves, CELL_ROWS)
-    return Partition(rows.columns, rounded(tree, matrix_of(rows.state)))
+    learned = _learned(rows, discount, seed)
+    leaves = min(MOST_CELLS, max(FEW_CELLS, len(rows) // USUAL_ROWS))
+    X, categories = matrix_of(rows.state), len(rows.columns.categories)
+    targets = learned.targets(rows.state)
+    tree = grown_tree(X, *targets, categories=categories, max_leaves=leaves, min_rows=CELL_ROWS)
+    return Partition(rows.columns, rounded(tree, X))
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,16 +180,15 @@ class _Targets:
     clone: Rule
 
     def targets(self, states: States) -> tuple[Array, Array]:
-        """(n, 1 + 2 A) value, advantages, what was done, each with its variance; weights, 0 where hardly tried."""
+        """(n, 1 + 2 A) value, advantages, what was done; weights, 0 where hardly tried."""
         x, done = self.phi(states), self.clone(states)
         V, e = (x @ self.theta)[:, None], x @ self.advantage
         tried = (done >= np.minimum(LEAST_LIKELY, done.max(axis=1, keepdims=True))).astype(float)
         beside = np.where(tried > 0.0, e - np.where(tried > 0.0, e, -np.inf).max(axis=1, keepdims=True), 0.0)
-        apart = done - done.mean(axis=0)
         parts = (
-            LEVEL * (V - V.mean()) / (V.std() or 1.0),
+            (V - V.mean()) / (V.std() or 1.0),
             beside / (np.sqrt((beside**2).sum() / tried.sum()) or 1.0),
-            DONE * apart / (np.sqrt((apart**2).mean()) or 1.0),
+            DONE * np.sqrt(done),
         )
         return np.hstack(parts), np.hstack([np.ones_like(V), tried, np.ones_like(done)])
 
@@ -219,24 +198,6 @@ def _learned(rows: NumberRows, discount: float, seed: int) -> _Targets:
     rows, phi = followed(rows), few_features(rows, seed)
     found = Saddle.of(rows, phi, discount, rows.starts if len(rows.starts) else rows.state).down_the_path()
     return _Targets(phi, found.theta, found.advantage, clone(rows, seed))
-
-
-def _grown(rows: NumberRows, targets: tuple[Array, Array], leaves: int, min_rows: int) -> Tree:
-    X, categories = matrix_of(rows.state), len(rows.columns.categories)
-    return grown_tree(X, *targets, categories=categories, max_leaves=leaves, min_rows=min_rows)
-
-
-def _errors(own: _Targets, other: _Targets, fit: NumberRows, held: NumberRows) -> Array:
-    """(MOST_CELLS,) how far cells of one half are from what the other half learned, with 1, 2, 3, ... cells."""
-    (Y, W), (Z, U) = own.targets(fit.state), other.targets(held.state)
-    tree = _grown(fit, (Y, W), MOST_CELLS, CELL_ROWS // 2)
-    errors = np.empty(MOST_CELLS)
-    for leaves in range(1, MOST_CELLS + 1):
-        small = tree.pruned(leaves)
-        means = leaf_means(small.leaf_of(matrix_of(fit.state)), Y, W, small.leaves)
-        means = np.where(np.isfinite(means), means, 0.0)
-        errors[leaves - 1] = float((U * (Z - means[small.leaf_of(matrix_of(held.state))]) ** 2).sum())
-    return errors
 
 
 # ---- edges and words

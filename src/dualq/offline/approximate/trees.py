@@ -6,7 +6,6 @@ Tree       grown best first (CART; Breiman, Friedman, Olshen, Stone, 1984): of a
                sum_t [ S_L^2 / W_L + S_R^2 / W_R - S^2 / W ],     W = sum of w_t, S = sum of w_t y_t
 Questions  x_j < c of a number, c between two of its at most 64 quantiles; x_j = c of a category. Yes is left
 Order      question k made the nodes 2k + 1 and 2k + 2, so the first 2L - 1 nodes are the tree with L leaves
-Random     with a generator, one cut per column is drawn in each leaf, and only these are asked
 Cost       O(rows d T) for each level
 
 Held out   R^2 = 1 - sum (y - f(x))^2 / sum (y - mean)^2 of a forest of random trees (Geurts, Ernst, Wehenkel, 2006: one
@@ -54,14 +53,13 @@ def grown_tree(
     least: int = 1,
     min_gain: float = 0.0,
     cuts: int = CUTS,
-    draw: np.random.Generator | None = None,
 ) -> Tree:
     """The tree of rows X (n, d), the last `categories` columns of which are places of labels, and targets Y (n, T)."""
     Y = np.asarray(Y, float).reshape(len(X), -1)
     W = np.ones_like(Y) if weights is None else np.asarray(weights, float).reshape(Y.shape)
     mean = (W * Y).sum(axis=0) / np.maximum(W.sum(axis=0), 1e-300)  # no sum of squares much larger than the gains
     columns = _Codes.of(np.asarray(X, float), categories, cuts)
-    rows = _Rows(columns, np.where(W > 0.0, Y - mean, 0.0), W, min_rows, least, draw)
+    rows = _Rows(columns, np.where(W > 0.0, Y - mean, 0.0), W, min_rows, least)
     return _best_first(rows, max_leaves, min_gain)
 
 
@@ -104,21 +102,11 @@ class _Rows(NamedTuple):
     W: Array
     min_rows: int
     least: int
-    draw: np.random.Generator | None
 
     def best(self, rows: Array) -> tuple[float, int, int]:
         """The gain, the column and the code of the best question; a gain of -1 where there is none."""
         code, sizes, equal, _ = self.columns
-        only = np.full(sizes.size, -1) if self.draw is None else self._drawn(code[rows], self.draw)
-        return _best_question(code, sizes, equal, only, rows, self.Y, self.W, self.min_rows, self.least)
-
-    def _drawn(self, code: Array, draw: np.random.Generator) -> Array:
-        """(d,) one question per column: a cut within its range, or a label that occurs."""
-        if len(code) < 2 * self.min_rows:
-            return np.full(code.shape[1], -1)
-        low, high = code.min(axis=0).astype(int), code.max(axis=0).astype(int)
-        some = code[draw.integers(len(code), size=code.shape[1]), np.arange(code.shape[1])]
-        return np.where(self.columns.equal, some, draw.integers(low, np.maximum(high, low + 1)))
+        return _best_question(code, sizes, equal, rows, self.Y, self.W, self.min_rows, self.least)
 
 
 def _best_first(rows: _Rows, max_leaves: int, min_gain: float) -> Tree:
@@ -148,7 +136,7 @@ def _best_first(rows: _Rows, max_leaves: int, min_gain: float) -> Tree:
 
 @kernel
 def _best_question(
-    code: Array, sizes: Array, equal: Array, only: Array, rows: Array, Y: Array, W: Array, min_rows: int, least: int
+    code: Array, sizes: Array, equal: Array, rows: Array, Y: Array, W: Array, min_rows: int, least: int
 ) -> tuple[float, int, int]:
     T = Y.shape[1]
     best, column, cut = -1.0, -1, -1
@@ -187,9 +175,9 @@ def _best_question(
             left += n[k]
             u += w[k]
             v += s[k]
-            if left[T] < min_rows or N[T] - left[T] < min_rows or (only[j] >= 0 and only[j] != k):
+            if left[T] < min_rows or N[T] - left[T] < min_rows:
                 continue
-            if n[k, T] == 0.0 and only[j] < 0:  # the same as the question before
+            if n[k, T] == 0.0:  # the same as the question before
                 continue
             gain = 0.0
             for t in range(T):
