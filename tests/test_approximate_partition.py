@@ -1,5 +1,7 @@
 """Cells: what they are in words, what is counted on them, and problems whose best policy is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ import dualq
 from dualq.base import Labels, LogError, StateColumns, States
 from dualq.logs import NumberRows
 from dualq.model import FunctionPolicy
+from dualq.offline.approximate.cells import cell_fit
 from dualq.offline.approximate.partition import (
     CellRule,
     Partition,
@@ -269,3 +272,33 @@ def test_a_rule_of_cells_says_what_its_cell_says():
 def test_too_few_rows_are_refused():
     with pytest.raises(LogError, match="in 100 rows; 200 are needed"):
         partition_of(some_rows(n=100), DISCOUNT)
+
+
+def test_earlier_rows_widen_what_was_seen_and_make_nothing_known():
+    """The largest reward and the largest cost lie in the rows in which cells were found."""
+    rows = some_rows(n=4000)
+    r, hurt = rows.r.copy(), rows.costs["hurt"].copy()
+    r[3], hurt[4] = 50.0, 7.0
+    counts = cell_fit(replace(rows.earning(r), costs={"hurt": hurt}), DISCOUNT).fit.counts
+    assert counts.reward_range == (r.min(), 50.0)
+    assert counts.cost_ranges["hurt"] == (hurt.min(), 7.0)
+    assert not counts.range_known
+    assert not counts.cost_ranges_known
+
+
+def test_a_known_range_is_not_widened():
+    rows = some_rows(n=400)
+    log = cell_log(rows, some_partition(rows), reward_range=(-9.0, 9.0))
+    assert log.having_seen((-20.0, 20.0), {}).counts().reward_range == (-9.0, 9.0)
+
+
+def test_value_is_measured_where_it_is_asked_for():
+    """At "log", at episodes' starts, at some states: the weights of cells are counts of a loop."""
+    rows = some_rows(n=4000)
+    some = rows.state.at(np.arange(37))
+    for start, states in (("log", None), ("episodes", None), (some, some)):
+        found = cell_fit(rows, DISCOUNT, start=start)
+        _, later = earlier_and_later(rows)
+        asked = {"log": later.state, "episodes": later.starts}[start] if states is None else states
+        weights = np.bincount(found.partition.cells(asked), minlength=len(found.partition)) / len(asked)
+        np.testing.assert_allclose(found.fit.start, weights)

@@ -13,6 +13,7 @@ ended.
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -140,6 +141,16 @@ class ArrayLog:
             cost_ranges_known=frozenset(cost_ranges or {}),
             restarts=restarts,
         )
+
+    def having_seen(self, reward_range: Range, cost_ranges: Mapping[str, Range]) -> ArrayLog:
+        """The same rows, where others that are not here paid and cost so much: what was seen, not what is known."""
+        other = copy.copy(self)
+        if not self.range_known:
+            vars(other).update(reward_range=_both(self.reward_range, reward_range))
+        seen = {cost: cost_ranges[cost] for cost in cost_ranges if cost not in self.cost_ranges_known}
+        wider = {cost: _both(self.cost_ranges[cost], found) for cost, found in seen.items()}
+        vars(other).update(cost_ranges={**self.cost_ranges, **wider})
+        return other
 
     @classmethod
     def from_rows(
@@ -338,6 +349,10 @@ class ArrayLog:
         sink = pa.BufferOutputStream()
         parquet.write_table(self.table(), sink)
         write_whole(path, sink.getvalue().to_pybytes())
+
+
+def _both(one: Range, other: Range) -> Range:
+    return min(one[0], other[0]), max(one[1], other[1])
 
 
 def _whole_numbers(name: str, values: ArrayLike, rows: int) -> Array:

@@ -1,6 +1,7 @@
 """Cells as a table: the partition of a log of numbers, and all that a table learner says of it.
 
-Cells are grown on earlier rows than those that are counted (partition.py). The table has coverage, limits and a
+Cells are grown on earlier rows than those that are counted (partition.py); of the earlier ones the table knows only
+how much they paid and cost, so that no range is narrower than what was seen. The table has coverage, limits and a
 certificate, which hold if the cells lose nothing that matters; a test inside the cells speaks against it.
 """
 
@@ -8,6 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from dualq.base import Label, States
 from dualq.logs import Finding, NumberRows, Start
 from dualq.offline.approximate.partition import (
     CellRule,
@@ -23,6 +27,8 @@ from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.fit import Fit
 from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.stages import count, model, prove, read, solve
+
+Array = np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,16 +65,27 @@ def cell_fit(
     rows: NumberRows,
     discount: float,
     confidence: float = 0.95,
-    start: Start = None,
+    start: Start | States = None,
     limits: LimitsGiven | None = None,
     certificate: str | None = None,
     seed: int = 0,
 ) -> CellFit:
-    """Grow cells on the earlier rows, and learn from the later ones on them."""
+    """Grow cells on the earlier rows, and learn from the later ones on them; value is measured at `start`."""
     early, later = earlier_and_later(rows)
     partition = partition_of(early, discount, seed)
-    counted = count(read(cell_log(later, partition), discount), start, discount)
+    log = cell_log(later, partition).having_seen(_range(rows.r), {name: _range(c) for name, c in rows.costs.items()})
+    counted = count(read(log, discount), _weights(partition, start) if isinstance(start, States) else start, discount)
     solved = solve(model(counted, discount), "exact", limits, "certified", confidence, certificate)
     fit = Fit(prove(solved, confidence, certificate))
     V = counted.counts.support.to_log(solved.solution.V)
     return CellFit(partition, fit, lost_inside(later, partition, V, discount))
+
+
+def _range(x: Array) -> tuple[float, float]:
+    return float(x.min()), float(x.max())
+
+
+def _weights(partition: Partition, start: States) -> dict[Label, float]:
+    """How many of these states lie in each cell."""
+    found = np.bincount(partition.cells(start), minlength=len(partition))
+    return {label: float(n) for label, n in zip(partition.labels, found, strict=True) if n}

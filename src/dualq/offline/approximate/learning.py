@@ -212,7 +212,7 @@ class Task:
     def cells(self) -> CellFit:
         """The table of the cells, with its certificate."""
         asked = self.asked
-        limits, start = asked.limits, asked.start if isinstance(asked.start, str) else None
+        limits, start = asked.limits, self.start if isinstance(asked.start, Mapping) else asked.start
         return cell_fit(self.rows, asked.discount, asked.confidence, start, limits, asked.certificate, asked.seed)
 
     def candidates(self, learner: str) -> list[Candidate]:
