@@ -4,12 +4,14 @@ Every log is simulated: four problems of dualq (worlds/continuous.py) at 2,000 a
 Gymnasium's CartPole, Acrobot and MountainCar at 60,000 (controls.py). Every policy's value is the mean of simulated
 episodes under the same noise, from the problem's own start; what was expected is compared with the value from the log's
 first states. The best known policy is exact for a fine grid of the states (worlds/gridded.py), in the control problems
-it is made by hand. `gained` is the share of what lies between the log and the best known.
+it is made by hand. `gained` is the share of what lies between the log and the best known. Below a way of
+dualq stand the policies that it chose among, as they are and in the same fit; `costs of the choice` is what the best of
+them has, in hindsight, above the one that was chosen, as a share of the same.
 
     --only NAMES   problems                          --rows N ...   rows of each log
     --logs N       how many logs of each size        --first SEED   the first
     --jobs N       processes                         --methods      dualq's ways: auto partition linear neural bins
-    --peers        cloning FQI IQL; "none" for none
+    --peers        cloning FQI IQL; "none" for none  --peer-logs N  the first N logs only, for peers and bins
     --rules        linear neural: every rule that a learner offers, valued by `evaluated`, before one is chosen
 """
 
@@ -19,7 +21,6 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = os.environ[
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
 import argparse
-import inspect
 import multiprocessing
 import sys
 import time
@@ -33,7 +34,7 @@ from typing import NamedTuple
 import numpy as np
 from common import markdown, publish
 from continuous_peers import PEERS
-from controls import CONTROLS, agree
+from controls import CONTROLS, added_up, agree
 
 import dualq
 from dualq.logs.reading.schema import Bins
@@ -56,7 +57,8 @@ AXES = {
     ),
     "dosing": ({"severity": np.linspace(0, 10, 51), "concentration": np.linspace(0, 11, 56)}, 8),
 }
-EPISODES, TRUTH_SEED = 2_000, 10**6
+EPISODES, TRUTH_SEED = 1_000, 10**6
+SLOW = ("bins", *PEERS)  # what --peer-logs is for
 
 
 class Answer(NamedTuple):
@@ -65,6 +67,8 @@ class Answer(NamedTuple):
     expected: float
     error: float
     verdict: str
+    undiscounted: float  # rewards added up, in control problems
+    lost: float  # what the best candidate has above the chosen one
     seconds: float
 
 
@@ -110,17 +114,16 @@ def learned(rows, discount, seed, **how):
         return dualq.learn(table, discount=discount, terminal="done", costs=costs, **roles, **how)
 
 
-def by_function(fit, rows):
-    """The rule of a fit whose policy is a function of the numbers, in the problem's own places."""
-    policy = fit.policy
-    columns = [rows.actions.index(label) for label in policy.actions]
+def by_function(fit, rows, rule):
+    """The rule of a candidate, a function of the numbers, in the problem's own places."""
+    columns = [rows.actions.index(label) for label in fit.actions]
 
-    def rule(states):
+    def placed(states):
         p = np.zeros((len(states), len(rows.actions)))
-        p[:, columns] = policy.rule(policy.columns.coded(worded(rows.columns, states)))
+        p[:, columns] = rule(fit.columns.coded(worded(rows.columns, states)))
         return p
 
-    return rule
+    return placed
 
 
 def worded(columns, states):
@@ -153,14 +156,19 @@ def by_table(fit, rows):
 
 
 def approximated(rows, discount, seed, approximation):
+    """[(name, rule, expected, error, verdict)] of a fit, and of the candidates that it chose among."""
     fit = learned(rows, discount, seed, approximation=approximation)
-    return fit, by_function(fit, rows) if fit.approximation != "table" else by_table(fit, rows)
+    rules = {one.name: by_function(fit, rows, one.rule) for one in fit.candidates}
+    chosen = (approximation, fit.chosen, f"{fit.verdict}: {fit.chosen.name}")
+    every = [chosen, *((f"{approximation}, {one.name}", one, "") for one in fit.candidates)]
+    return [
+        (label, rules[one.name], one.expected.value, one.expected.standard_error, word) for label, one, word in every
+    ]
 
 
 def binned(rows, discount, seed, bins=8):
-    choice = {"approximation": "table"} if "approximation" in inspect.signature(dualq.learn).parameters else {}
-    fit = learned(rows, discount, seed, bins=dict.fromkeys(rows.columns.numbers, bins), **choice)
-    return fit, by_table(fit, rows)
+    fit = learned(rows, discount, seed, bins=dict.fromkeys(rows.columns.numbers, bins), approximation="table")
+    return [("bins", by_table(fit, rows), fit.expected.value, fit.expected.standard_error, fit.verdict)]
 
 
 WAYS = {name: partial(approximated, approximation=name) for name in ("auto", "partition", "linear", "neural")}
@@ -180,16 +188,14 @@ def offered(rows, discount, seed, learner):
 
 
 def promised(rows, discount, seed, method):
-    """{name: (rule, what it is expected to earn, the error of that, verdict)}: what a method makes of a log."""
+    """[(name, rule, what it is expected to earn, the error of that, verdict)]: what a method makes of a log."""
     if method in PEERS:
-        rule, expected = PEERS[method](rows, discount, seed)
-        return {method: (rule, expected, None, "")}
+        return [(method, *PEERS[method](rows, discount, seed), None, "")]
     if method in WAYS:
-        fit, rule = WAYS[method](rows, discount, seed)
-        return {method: (rule, fit.expected.value, fit.expected.standard_error, fit.verdict)}
+        return WAYS[method](rows, discount, seed)
     learner = method.removeprefix("rules of ")
     rules = offered(rows, discount, seed, learner)
-    return {f"{learner}: {name}": (rule, e.value, e.standard_error, "") for name, (rule, e) in rules.items()}
+    return [(f"{learner}: {name}", rule, e.value, e.standard_error, "") for name, (rule, e) in rules.items()]
 
 
 def answered(name, rows, seed, method):
@@ -197,13 +203,17 @@ def answered(name, rows, seed, method):
     problem, log = made(name), logged(name, rows, seed)
     begun = time.process_time()
     try:
-        found = promised(log, problem.discount, seed, method)
+        (first, *_), *others = found = promised(log, problem.discount, seed, method)
     except Exception as failure:
         return {method: f"{type(failure).__name__}: {failure}"}
     seconds, answers = time.process_time() - begun, {}
-    for label, (rule, expected, error, verdict) in found.items():
+    true = {rule: simulated(name, problem, rule, log.starts) for rule in dict.fromkeys(rule for _, rule, *_ in found)}
+    for label, rule, expected, error, verdict in found:
         numbers = [np.nan if x is None else float(x) for x in (expected, error)]
-        answers[label] = Answer(*simulated(name, problem, rule, log.starts), *numbers, verdict, seconds)
+        answers[label] = Answer(*true[rule], *numbers, verdict, undiscounted(name, problem, rule), np.nan, seconds)
+    if others and method in WAYS:
+        best = max(answers[label].truth for label, *_ in others)
+        answers[first] = answers[first]._replace(lost=best - answers[first].truth)
     return answers
 
 
@@ -219,12 +229,17 @@ def simulated(name, problem, rule, starts):
     return truth, truth + float((there - own).mean())
 
 
+def undiscounted(name, problem, rule, episodes=200):
+    """The mean of the rewards of an episode, added up to Gymnasium's horizon; nothing where that is no custom."""
+    return float(added_up(problem, rule, TRUTH_SEED, episodes).mean()) if name in CONTROLS else np.nan
+
+
 def summed(method, rows, answers, low, best):
     """A row of the table: over logs."""
     good = [answer for answer in answers if isinstance(answer, Answer)]
     if not good:
-        return [f"{rows:,}", method, str(answers[0])[:80], *[""] * 7]
-    truth, here, expected, error, _, seconds = (np.array(column) for column in zip(*good, strict=True))
+        return [f"{rows:,}", "0", method, str(answers[0])[:80], *[""] * (len(HEADER) - 4)]
+    truth, here, expected, error, _, total, lost, seconds = (np.array(column) for column in zip(*good, strict=True))
     spread = f" ± {truth.std(ddof=1) / np.sqrt(truth.size):.2f}" if truth.size > 1 else ""
     told = np.isfinite(error)
     within = f"{(np.abs(expected - here)[told] <= 2.0 * error[told]).sum()} of {told.sum()}" if told.any() else ""
@@ -232,37 +247,41 @@ def summed(method, rows, answers, low, best):
     failed = f" ({len(answers) - len(good)} failed)" if len(good) < len(answers) else ""
     return [
         f"{rows:,}",
+        str(len(good)),
         method + failed,
         f"{truth.mean():.2f}{spread}",
         f"{(truth.mean() - low) / (best - low):.0%}",
         f"{truth.min():.2f} ({(truth < low).sum()})",
+        f"{total.mean():.0f}" if np.isfinite(total).all() else "",
         f"{np.nanmean(expected - here):+.2f}" if np.isfinite(expected).any() else "",
         f"{error[told].mean():.2f}" if told.any() else "",
         within,
         verdicts,
+        f"{lost.mean() / (best - low):.1%}" if np.isfinite(lost).all() else "",
         f"{seconds.mean():.1f}",
     ]
 
 
 HEADER = [
-    "rows", "method", "true value", "gained", "worst (below the log)", "expected too much", "its error",
-    "within two", "verdicts", "CPU s",
+    "rows", "logs", "method", "true value", "gained", "worst (below the log)", "added up", "expected too much",
+    "its error", "within two", "verdicts", "cost of the choice", "CPU s",
 ]  # fmt: skip
 
 
-def measure(name, sizes, seeds, methods, pool):
+def measure(name, sizes, seeds, methods, pool, peer_logs):
     low, best = references(name)
-    cells = [(rows, method) for rows in sizes for method in methods]
-    jobs = {cell: [pool.submit(answered, name, cell[0], seed, cell[1]) for seed in seeds] for cell in cells}
-    table = []
-    for (rows, _), waiting in jobs.items():
-        found = [job.result() for job in waiting]
-        for label in dict.fromkeys(label for one in found for label in one):
-            table.append(summed(label, rows, [one[label] for one in found if label in one], low, best))
-            print(name, *table[-1], sep="  ", file=sys.stderr, flush=True)
+    cells = [(rows, method, seed) for rows in sizes for method in methods for seed in seeds]
+    cells = [cell for cell in cells if cell[1] not in SLOW or cell[2] < seeds[0] + peer_logs]
+    jobs = {cell: pool.submit(answered, name, cell[0], cell[2], cell[1]) for cell in cells}
+    found = {}
+    for (rows, _, seed), job in jobs.items():
+        for label, answer in job.result().items():
+            found.setdefault((rows, label), []).append(answer)
+            print(name, rows, seed, label, answer, sep="  ", file=sys.stderr, flush=True)
+    table = [summed(label, rows, answers, low, best) for (rows, label), answers in found.items()]
     note = (
-        f"The log earns {low:.2f}, the best known policy {best:.2f}; {len(seeds)} simulated logs from seed {seeds[0]}, "
-        f"mean ± standard error; values by {EPISODES:,} episodes under common noise."
+        f"The log earns {low:.2f}, the best known policy {best:.2f}; simulated logs from seed {seeds[0]}, mean ± "
+        f"standard error; values by {EPISODES:,} episodes under common noise."
     )
     publish(f"States of numbers: {name}", markdown(HEADER, table) + "\n\n" + note)
 
@@ -288,6 +307,7 @@ def main():
     parser.add_argument("--only", nargs="+", choices=[*PROBLEMS, *CONTROLS], default=[*PROBLEMS, *CONTROLS])
     parser.add_argument("--rows", type=int, nargs="+")
     parser.add_argument("--logs", type=int, default=10)
+    parser.add_argument("--peer-logs", type=int, default=10**9)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--methods", nargs="*", choices=WAYS, default=list(WAYS))
@@ -303,7 +323,7 @@ def main():
     with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
         for name in options.only:
             sizes = options.rows or ([60_000] if name in CONTROLS else [2_000, 20_000])
-            measure(name, sizes, seeds, methods, pool)
+            measure(name, sizes, seeds, methods, pool, options.peer_logs)
 
 
 if __name__ == "__main__":

@@ -155,6 +155,18 @@ class Acrobot(Control):
 CONTROLS = {"CartPole": CartPole, "Acrobot": Acrobot, "MountainCar": MountainCar}
 
 
+def added_up(problem, rule, seed, episodes):
+    """(episodes,) the rewards of each, added up until it ends or Gymnasium stops it."""
+    rng, draw = np.random.default_rng(seed), np.random.default_rng([seed, 1])
+    s, total, going = problem.start(rng, episodes), np.zeros(episodes), np.ones(episodes, bool)
+    for _ in range(problem.horizon):
+        below = np.cumsum(rule(s), axis=1) <= draw.random((episodes, 1))
+        step = problem.step(rng, s, below[:, :-1].sum(axis=1))
+        total += np.where(going, step.r, 0.0)
+        s, going = step.next_state, going & ~step.ended
+    return total
+
+
 def agree(problem, steps=400, seed=0):
     """Compare with Gymnasium's environment under random actions; the largest difference of a number."""
     import gymnasium

@@ -21,8 +21,8 @@ CHANGE = (
     "is a table, and its bounds hold if the cells lose nothing that matters."
 )
 CHOSEN = (
-    "How one is chosen: {first}, unless another policy is better by more than two standard errors. A policy that is "
-    "not clearly better than what was done so far is not recommended."
+    "How one is chosen: from the gain of each policy two standard errors are taken off, and the policy with the most "
+    "left is recommended. If nothing is left of any, what was done so far is."
 )
 
 
@@ -94,12 +94,10 @@ def _cells(fit: NumberFit, one: Candidate) -> list[str]:
 
 def candidates_words(fit: NumberFit) -> list[str]:
     """What the table of candidates shows, and how one was chosen."""
-    names = [one.name.partition(",")[0] for one in fit.candidates]
-    first = next((LEARNERS[name] for name in ("neural", "linear", "partition") if name in names), "clone")
     return [
         "speaks for it: the share of the log's rows that count for this policy. Below 3% it goes where the log never "
         "was, and no error is given.",
-        CHOSEN.format(first=first.partition(" ")[0]),
+        CHOSEN,
         fit.reason,
     ]
 

@@ -3,17 +3,16 @@
 Judged   by the saddle's own dual, and on halves against the luck of choosing (evaluation.py)
 Usable   a candidate whose expectation has an error: its features carry the values (misfit), and it goes where the log
          was (effective size of mu above LEAST_EFFECTIVE)
-Rule     1. the first of PREFERRED that is there and usable
-         2. unless another usable one is better by more than two joint errors: then the best of those
-         3. unless that is not better than what was logged by more than two errors of the difference: then the clone,
-            which does what was logged
-Why      Learning a function can fail without a sign; what was logged is known. A candidate that is only luckier than
-         the preferred one is not worth the change of method.
+Rule     of the usable candidates the one with the largest lower end: gain over what was logged, less two errors of the
+         difference. Where no lower end is above 0, nothing is clearly better than what was logged: then the clone,
+         which does that
+Why      Learning a function can fail without a sign; what was logged is known. All candidates are judged by the same
+         rows and share most of their luck; what sets them apart is how far their values can be told, and a gain that
+         is surely there is worth more than a larger one that may not be. No learner is preferred.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -23,7 +22,6 @@ from dualq.offline.careful.selection_bias import Estimate
 
 CLEARLY = 2.0  # errors
 CLONE = "clone"
-PREFERRED = ("neural, supported", "linear", "partition", CLONE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +46,11 @@ class Candidate:
     def usable(self) -> bool:
         """Whether its expectation may be believed, with its error."""
         return self.expected.standard_error is not None
+
+    @property
+    def lower_end(self) -> float:
+        """The gain that is nearly sure: less two errors. Not a number where there is no error."""
+        return self.gain.value - CLEARLY * self.gain.error_or_nan
 
     @property
     def doubt(self) -> str | None:
@@ -76,21 +79,13 @@ def choose(candidates: Sequence[Candidate]) -> Choice:
         doubt = next((one.doubt for one in candidates if one.name != CLONE), None)
         why = f" ({doubt})" if doubt else ""
         return Choice(clone, f"No learned policy can be judged{why}, so what was done so far is recommended.")
-    order = sorted(usable, key=lambda i: PREFERRED.index(names[i]) if names[i] in PREFERRED else len(PREFERRED))
-    first = order[0]
-    better = [i for i in usable if _clearly_above(candidates[i].expected, candidates[first].expected)]
-    best = max(better, key=lambda i: candidates[i].expected.value) if better else first
-    gain = candidates[best].gain
-    if not gain.value > CLEARLY * gain.error_or_nan:
+    best = max(usable, key=lambda i: candidates[i].lower_end)
+    if not candidates[best].lower_end > 0.0:
         return Choice(
             clone,
             f"The best learned policy ({names[best]}) is not clearly better than what was done so far, which is "
             "therefore recommended.",
         )
-    if best != first:
-        return Choice(best, f"The {names[best]} policy is better than the {names[first]} one by more than two errors.")
-    return Choice(best, f"No other candidate is better than the {names[best]} policy by more than two errors.")
-
-
-def _clearly_above(one: Estimate, other: Estimate) -> bool:
-    return one.value - other.value > CLEARLY * math.hypot(one.error_or_nan, other.error_or_nan)
+    if not any(candidates[i].lower_end > 0.0 for i in usable if i != best):
+        return Choice(best, f"Only the {names[best]} policy is clearly better than what was done so far.")
+    return Choice(best, f"The {names[best]} policy has the largest gain once two standard errors are taken off.")

@@ -130,7 +130,7 @@ def _check_labels(source: str, rows: NumberRows) -> None:
 
 
 def _learners(asked: Asked) -> tuple[list[str], list[str]]:
-    """Which learners are tried, the preferred one first; and what to say of one that is missing."""
+    """Which learners are tried; and what to say of one that is missing."""
     if asked.approximation != "auto":
         return [asked.approximation], []
     if asked.limits is not None:
@@ -257,18 +257,18 @@ class Task:
 
     def limited(self, learner: str, bounds: Sequence[Words]) -> tuple[list[Candidate], list[PricedLimit]]:
         """The policy of the lowest prices that keep the limits, and what became of these."""
+        name = "neural, tilted" if learner == "neural" else learner  # the most even of the three
 
         def learned(prices: Array) -> Honest:
             self.begin(f"Learning ({learner}) at the prices {', '.join(f'{price:.3g}' for price in prices)}")
             dear = lambda rows, discount, seed: LEARNERS[learner](priced(rows, bounds, prices), discount, seed)  # noqa: E731
             found = honest(self.rows, dear, self.asked.discount, self.start, self.asked.seed)
-            return next(iter(found.values()))
+            return found[name]
 
         def costs(one: Honest) -> dict[str, Estimate]:
             return {bound.name: self._cost(one, bound.name) for bound in bounds}
 
         found, prices = searched(self.rows, bounds, learned, costs)
-        name = "neural, supported" if learner == "neural" else learner
         return [self._judged(name, found)], [
             PricedLimit(
                 bound.name, bound.sense, bound.bound, costs(found)[bound.name], self._logged_cost(bound.name), p
