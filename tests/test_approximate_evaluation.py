@@ -287,6 +287,7 @@ def test_rules_that_were_chosen_by_luck_are_not_praised_for_it():
         above_full += found.full.value / 8
         above_honest += found.value / 8
         held += abs(found.value) <= 2.0 * found.error
+        assert found.start_values.mean() + found.z.sum() == pytest.approx(found.value, abs=1e-9)
     assert above_full > 0.0
     assert above_honest < 0.75 * above_full
     assert held >= 6  # where 95 of 100 hold, fewer do once in 170

@@ -78,11 +78,15 @@ class NumberRows:
             begins=self.first[which],
         )
 
-    def halves(self, seed: int = 0) -> tuple[NumberRows, NumberRows]:
-        """Two halves, by clusters: rows that may err together stay together."""
+    def in_first_half(self, seed: int = 0) -> Array:
+        """Whether a row is in the first of two halves, drawn by clusters: rows that may err together stay together."""
         clusters = self.clusters
-        drawn = np.random.default_rng(seed).permutation(clusters[-1] + 1) % 2 == 0
-        return self.at(drawn[clusters]), self.at(~drawn[clusters])
+        return (np.random.default_rng(seed).permutation(clusters[-1] + 1) % 2 == 0)[clusters]
+
+    def halves(self, seed: int = 0) -> tuple[NumberRows, NumberRows]:
+        """The two halves."""
+        first = self.in_first_half(seed)
+        return self.at(first), self.at(~first)
 
     def coded_as(self, columns: StateColumns, actions: Labels) -> NumberRows:
         """The same rows with the places that labels have elsewhere: in another log, or for another policy."""

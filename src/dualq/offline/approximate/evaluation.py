@@ -136,11 +136,18 @@ Learner = Callable[[NumberRows, float, int], dict[str, Rule]]  # (rows, discount
 
 @dataclass(frozen=True, eq=False)
 class Honest:
-    """What a learned rule is worth, without the luck of having been chosen by the rows that value it."""
+    """What a learned rule is worth, without the luck of having been chosen by the rows that value it.
+
+    Value   halfway between two: V_full has luck in it; V_swapped has none, but is of rules that learned from half the
+            rows. Every row is in both, so the mean is an evaluation like any other, with z of its own for each cluster
+    Error   that of the mean, and where the truth lies between the two, of which nothing is known: anywhere, alike, is a
+            deviation of |V_full - V_swapped| / sqrt(12). Their squares are added
+    """
 
     rule: Rule
     full: Evaluation  # by the rows that it was learned on
     swapped: tuple[Evaluation, Evaluation]  # the rules of the halves, each by the other half
+    first: Array  # (n,) whether a row is in the first half
 
     @property
     def swapped_value(self) -> float:
@@ -149,13 +156,13 @@ class Honest:
 
     @property
     def value(self) -> float:
-        """Between the two: one has luck in it, the other learned from half the rows."""
+        """Between the two."""
         return (self.full.value + self.swapped_value) / 2.0
 
     @property
     def error(self) -> float:
         """Of the value, where the features carry it."""
-        return self._with_doubt(self.full.error, *(half.error for half in self.swapped))
+        return float(np.hypot(error_of(self.z, self.start_values), self._doubt))
 
     @property
     def standard_error(self) -> float | None:
@@ -165,7 +172,7 @@ class Honest:
     def cost(self, name: str) -> Honest:
         """The same of a cost in place of the reward."""
         first, second = self.swapped
-        return Honest(self.rule, self.full.cost(name), (first.cost(name), second.cost(name)))
+        return Honest(self.rule, self.full.cost(name), (first.cost(name), second.cost(name)), self.first)
 
     @property
     def effective_size(self) -> float:
@@ -174,11 +181,25 @@ class Honest:
 
     def error_of_difference(self, other: Evaluation) -> float:
         """Of self.value - other.value, on the same rows and start states."""
-        return self._with_doubt(self.full.error_of_difference(other), *(half.error for half in self.swapped))
+        return float(np.hypot(error_of(self.z - other.z, self.start_values - other.start_values), self._doubt))
 
-    def _with_doubt(self, full: float, first: float, second: float) -> float:
-        doubt = abs(self.full.value - self.swapped_value) / 4.0
-        return max(full, float(np.hypot(first, second)) / 2.0) + doubt
+    @cached_property
+    def z(self) -> Array:
+        """(clusters,) what each adds to the value."""
+        clusters, z = self.full.rows.clusters, self.full.z / 2.0
+        for half, there in zip(self.swapped, (~self.first, self.first), strict=True):
+            z = z + np.bincount(clusters[there], half.mu * half.delta, minlength=z.size) / (4.0 * there.sum())
+        return z
+
+    @property
+    def start_values(self) -> Array:
+        """(N_0,) of the start states."""
+        one, other = self.swapped
+        return self.full.start_values / 2.0 + (one.start_values + other.start_values) / 4.0
+
+    @property
+    def _doubt(self) -> float:
+        return abs(self.full.value - self.swapped_value) / np.sqrt(12.0)
 
 
 def honest(rows: NumberRows, learner: Learner, discount: float, start: States, seed: int = 0) -> dict[str, Honest]:
@@ -192,7 +213,7 @@ def honest(rows: NumberRows, learner: Learner, discount: float, start: States, s
         first, second = (
             other.weighed(part[name]).earning(other.rows.r) for other, part in zip(others, apart, strict=True)
         )
-        found[name] = Honest(rule, full, (first, second))
+        found[name] = Honest(rule, full, (first, second), rows.in_first_half(seed))
     return found
 
 
