@@ -133,5 +133,6 @@ def _finite(name: str, values: Array) -> Array:
     bad = ~np.isfinite(numbers)
     if bad.any():
         row = int(bad.argmax())
-        raise LabelError(f"{name} is {values.tolist()[row]!r} in row {row}; it must be a finite number", value=name)
+        where = f" in row {row}" if values.size > 1 else ""
+        raise LabelError(f"{name} is {values.tolist()[row]!r}{where}; it must be a finite number", value=name)
     return numbers

@@ -18,7 +18,7 @@ from typing import Any
 from dualq.logs import Start
 from dualq.offline.approximate.fit import NumberFit
 from dualq.offline.approximate.learning import Asked as NumberTask
-from dualq.offline.approximate.learning import check_approximation, is_of_numbers, learn_numbers
+from dualq.offline.approximate.learning import check_approximation, check_is_for_numbers, is_of_numbers, learn_numbers
 from dualq.offline.fit import Fit
 from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.stages import check_words, count, model, prove, read, solve
@@ -73,6 +73,8 @@ def learn(
     check_approximation(approximation)
     opened = read(log, discount, approximation, **columns)
     if is_of_numbers(opened, approximation):
+        other = {"solver": None if solver == "exact" else solver, "margin": None if margin == "certified" else margin}
+        check_is_for_numbers(pessimism=pessimism, value_range=value_range, **other)
         return learn_numbers(opened, NumberTask(approximation, discount, confidence, start, limits, certificate), begin)
     begin("Counting the log's rows")
     counted = count(opened, start, discount)

@@ -124,7 +124,7 @@ def _interval(name: str, e: Estimate) -> charts.Interval:
 
 def _maps(fit: NumberFit) -> list[str]:
     """The recommended action over the two columns of numbers that matter most, the others at their medians."""
-    numbers = [name for name in fit.importance if name in fit.columns.numbers][:2]
+    numbers = [name for name, x in fit.importance.items() if name in fit.columns.numbers and x >= HARDLY][:2]
     if len(numbers) < 2:
         return []
     x, y = numbers

@@ -10,6 +10,7 @@ from dualq.base import count
 if TYPE_CHECKING:
     from dualq.offline import Candidate, Estimate, NumberFacts, NumberFit
 
+MOST_NAMED = 10  # columns, labels: of longer lists the first
 LEARNERS = {
     "partition": "partition (a table of cells)",
     "linear": "linear (features)",
@@ -143,11 +144,12 @@ def _short(e: Estimate) -> str:
 
 def read(fit: NumberFit) -> list[tuple[str, str]]:
     """What was read: a fact a line."""
+    labels = [f"{name} ({count(len(labels), 'label')})" for name, labels in fit.columns.categories.items()]
     facts = [
         ("rows", f"{fit.rows:,} from {fit.read.source}"),
-        ("numbers", listed(list(fit.columns.numbers)) if fit.columns.numbers else "none"),
-        *((name, f"one of {count(len(labels), 'label')}") for name, labels in fit.columns.categories.items()),
-        ("actions", f"{len(fit.actions):,}: {listed(list(fit.actions.names))}"),
+        ("numbers", listed(_short_list(list(fit.columns.numbers))) if fit.columns.numbers else "none"),
+        *([("categories", listed(_short_list(labels)))] if labels else []),
+        ("actions", listed(_short_list([said(fit.actions.named(a)) for a in range(len(fit.actions))]))),
     ]
     dropped, skipped = fit.left_out
     if dropped:
@@ -159,6 +161,11 @@ def read(fit: NumberFit) -> list[tuple[str, str]]:
     return facts
 
 
+def _short_list(names: list[str]) -> list[str]:
+    """The first of them, and how many more there are."""
+    return names if len(names) <= MOST_NAMED else [*names[: MOST_NAMED - 1], f"{len(names) - MOST_NAMED + 1} more"]
+
+
 def tests(fit: NumberFit) -> list[str]:
     """What the log itself says of the way it was read."""
     inside = [] if fit.inside is None else [fit.inside]
@@ -168,9 +175,9 @@ def tests(fit: NumberFit) -> list[str]:
 
 def explained(fit: NumberFit, facts: NumberFacts) -> tuple[list[str], list[str], list[list[str]], list[str]]:
     """What `dualq explain` says of a state: lines, the table's header and rows, and lines below."""
-    far = facts["distance"] > 2.0 * facts["usual_distance"]
+    far = facts["distance"] > facts["usual_distance"]
     first = f"The {facts['nearest']} nearest rows of the log are up to {facts['distance']:.2g} standard deviations away"
-    first += f"; for a typical state it is {facts['usual_distance']:.2g}."
+    first += f"; for 99% of the log's states it is at most {facts['usual_distance']:.2g}."
     body = [
         [
             said(row["action"]),

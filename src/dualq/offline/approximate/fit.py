@@ -50,6 +50,7 @@ from dualq.proof import Certificate
 Array = np.ndarray
 
 NEAREST = 100  # rows that speak for a state
+ASKED = 400  # rows by which it is known how near they usually are
 STEPS = 9  # values at which each column is tried, to see whether it matters
 BEYOND = "the policy is a function of numbers, and no bound of such a policy can be proven from a log alone"
 
@@ -70,7 +71,7 @@ class NumberFacts(TypedDict):
     state: dict[str, Label]
     nearest: int  # how many rows of the log were looked at
     distance: float  # of the farthest of them, in standard deviations of the inputs
-    usual_distance: float  # the same for a typical row of the log
+    usual_distance: float  # for all but one in a hundred rows of the log it is at most this
     actions: list[ActionFacts]
     matters: dict[str, float]  # {column: share of its usual range where the decision would be another}
 
@@ -174,8 +175,9 @@ class NumberFit:
         own = tuple(AGAINST[what] for what in self.contradicted)
         if self.cells is None:
             return (*own, BEYOND)
-        lost = ("the cells lose information",) if self.inside is not None and self.inside.found else ()
-        return (*own, *lost, *self.cells.withheld)
+        if self.inside is not None and self.inside.found:  # what else the cells show may come of that
+            return (*own, "the cells lose information")
+        return tuple(dict.fromkeys((*own, *self.cells.withheld)))
 
     @property
     def promised(self) -> bool:
@@ -379,10 +381,11 @@ class NumberFit:
 
 
 def _usual(Z: Array) -> float:
-    """How far the farthest of its nearest rows is from a typical row."""
-    some = Z[:: max(1, len(Z) // 50)]
-    apart = np.sort(np.linalg.norm(Z[None, :, :] - some[:, None, :], axis=2), axis=1)
-    return float(np.median(apart[:, min(NEAREST, len(Z)) - 1]))
+    """How far the farthest of its nearest rows is from a row of the log, at most; one in a hundred is farther away."""
+    nearest = min(NEAREST, len(Z)) - 1
+    some = Z[:: max(1, len(Z) // ASKED)]
+    apart = [np.partition(np.linalg.norm(Z - z, axis=1), nearest)[nearest] for z in some]
+    return float(np.quantile(apart, 0.99))
 
 
 class CandidateSummary(TypedDict):

@@ -26,6 +26,7 @@ from dualq.offline.approximate.fit import NumberFit
 from dualq.offline.approximate.linear import clone, learned_linear
 from dualq.offline.approximate.logged import Logged, logged
 from dualq.offline.approximate.neural import learned_neural
+from dualq.offline.approximate.partition import EARLY, FEWEST, earlier_and_later
 from dualq.offline.approximate.price_search import PricedLimit, limits_on, priced, searched
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.limited.parsing import LimitsGiven
@@ -35,11 +36,13 @@ Array = np.ndarray
 Begin = Callable[[str], None]
 
 APPROXIMATIONS = ("auto", "table", "partition", "linear", "neural")
+MOST_LABELS = 200  # of a category: each is a feature of its own
 SAMPLE = 5_000  # rows that a fit keeps, for explanations
 LEVEL = 0.01  # of all checks together
-MOST_LABELS = 100  # of a category
-NEURAL = ("jax", "equinox", "optax")
+NEURAL = ("jax", "optax")
 MISSING = 'the neural learner was not tried: it needs JAX (pip install "dualq[neural]")'
+CELLS = round(2 * FEWEST / EARLY)  # rows of a log, in half of which cells can be found
+TOO_FEW = f"the partition learner was not tried: it needs about {CELLS:,} rows"
 
 
 def check_approximation(asked: str) -> None:
@@ -54,6 +57,14 @@ def is_of_numbers(opened: Read, asked: str) -> bool:
     if asked == "table" or opened.log is None:
         return False
     return bool(opened.log.numbers) or asked != "auto"
+
+
+def check_is_for_numbers(**asked: object) -> None:
+    """A LogError where something was asked that only a table of states can do: {argument: value}, None if not."""
+    for name, value in asked.items():
+        if value is not None:
+            right = "leave it out, or cut the numbers into bins"
+            raise LogError(f"{name} is {value!r}, and needs a table of states; {right}", argument=name, value=value)
 
 
 @dataclass(frozen=True)
@@ -77,10 +88,10 @@ def learn_numbers(opened: Read, asked: Asked, begin: Begin) -> NumberFit:
     log.check_ends()
     begin("Reading the log's rows")
     rows = log.number_rows()
-    _check_labels(opened.source, rows)
-    where, starts = _starts(rows, asked.start)
+    _check_labels(rows)
+    where, starts = _starts(rows, asked.start, asked.discount)
     task = Task(rows, asked, starts, begin)
-    names, remarks = _learners(asked)
+    names, remarks = _learners(asked, rows)
     cells = task.cells if names == ["partition"] else None
     limits: Sequence[PricedLimit] = ()
     if cells is not None:
@@ -118,32 +129,42 @@ def learn_numbers(opened: Read, asked: Asked, begin: Begin) -> NumberFit:
     )
 
 
-def _check_labels(source: str, rows: NumberRows) -> None:
-    """A LogError where a category has so many labels that each would be an input of its own, and known by few rows."""
+def _check_labels(rows: NumberRows) -> None:
+    """A LogError where a category has so many labels that nothing can be learned of each."""
     for name, labels in rows.columns.categories.items():
         if len(labels) > MOST_LABELS:
             wrong = (
-                f"{source}: the column {name!r} has {len(labels):,} labels; beside numbers {MOST_LABELS} can be told"
+                f"{name!r} has {len(labels):,} different labels in {len(rows):,} rows; as a category of the state it"
             )
-            right = "leave it out of the state, or give labels that mean the same one name"
-            raise LogError(f"{wrong} apart: {right}", column=name, value=len(labels))
+            right = f"may have at most {MOST_LABELS}: leave it out, or make a number or fewer labels of it"
+            raise LogError(f"{wrong} {right}", argument="state", column=name)
 
 
-def _learners(asked: Asked) -> tuple[list[str], list[str]]:
-    """Which learners are tried; and what to say of one that is missing."""
+def _learners(asked: Asked, rows: NumberRows) -> tuple[list[str], list[str]]:
+    """Which learners are tried; and what to say of those that are not."""
+    cells = asked.approximation == "partition" or (asked.approximation == "auto" and asked.limits is None)
+    few = cells and not _enough_for_cells(rows, asked.seed)
+    if few and asked.approximation == "partition":
+        right = "learn with approximation linear, or cut the numbers into bins"
+        raise LogError(f"cells need about {CELLS:,} rows, and the log has {len(rows):,}; {right}")
     if asked.approximation != "auto":
         return [asked.approximation], []
     if asked.limits is not None:
         return ["linear"], []  # every price is learned anew: by the quickest
-    if all(importlib.util.find_spec(name) for name in NEURAL):
-        return ["neural", "linear", "partition"], []
-    return ["linear", "partition"], [MISSING]
+    networks = all(importlib.util.find_spec(name) for name in NEURAL)
+    names = [*(["neural"] if networks else []), "linear", *([] if few else ["partition"])]
+    return names, [*([] if networks else [MISSING]), *([TOO_FEW] if few else [])]
 
 
-def _starts(rows: NumberRows, start: Start) -> tuple[str, States]:
-    """Where value is measured: in a word, and as states."""
+def _enough_for_cells(rows: NumberRows, seed: int) -> bool:
+    """Whether cells can be found in the earlier rows of the log and of its halves."""
+    return all(len(earlier_and_later(part)[0]) >= FEWEST for part in (rows, *rows.halves(seed)))
+
+
+def _starts(rows: NumberRows, start: Start, discount: float) -> tuple[str, States]:
+    """Where value is measured: in a word, and as states; one decision per case is measured over all rows."""
     if start is None:
-        start = "episodes" if rows.has_episodes else "log"
+        start = "episodes" if rows.has_episodes and discount > 0.0 else "log"
     if start == "episodes" and not rows.has_episodes:
         raise LogError("start is 'episodes', but the log does not say where episodes begin; use \"log\"")
     if isinstance(start, str) and start in ("episodes", "log"):

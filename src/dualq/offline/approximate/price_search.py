@@ -4,6 +4,7 @@ Problem   the most that a policy can earn while its cost c, on average per step 
 Dual      for a price p >= 0, learn on r - p c: the dearer the cost, the less of it the learned policy has
 Search    p = 0; then from the spread of rewards over that of the cost, doubled while the cost is too high; then halved
           in ratio between the last that was too high and the first that was not. Within: estimate + 1.96 errors.
+          A price at which the policy goes where the log never was is a wall: what is tried next lies before it.
 Gives     the policy of the lowest price that is within. Its costs are estimates: nothing is promised.
 
 Several limits have a price each: all that are exceeded are raised together, and the halving is along the line between.
@@ -110,23 +111,45 @@ def searched(
     """What is learned at the lowest prices that keep all limits, and these; InfeasibleError where none are found."""
 
     def beyond(found: Learned) -> Array:
-        return np.array([excess(limit.sense, limit.bound, costs(found)[limit.name]) for limit in limits])
+        tried.append(costs(found))
+        return np.array([excess(limit.sense, limit.bound, tried[-1][limit.name]) for limit in limits])
 
+    tried: list[Mapping[str, Estimate]] = []
     low, found = np.zeros(len(limits)), learned(np.zeros(len(limits)))
-    if (beyond(found) <= 0.0).all():
+    over = beyond(found)
+    if (over <= 0.0).all():
         return found, low
-    high = np.where(beyond(found) > 0.0, _first(rows, limits), 0.0)
+    first, wall, judged = _first(rows, limits), None, np.isfinite(over).all()
+    high = np.where(over > 0.0, first, 0.0)
     for _ in range(DOUBLINGS):
         found = learned(high)
         over = beyond(found)
         if (over <= 0.0).all():
             return _lowest(learned, beyond, low, high, found)
-        low, high = high, np.where(over > 0.0, np.maximum(2.0 * high, _first(rows, limits)), high)
-    reached = {limit.name: costs(found)[limit.name].value for limit in limits}
-    words = ", ".join(f"{name} {value:.3g}" for name, value in reached.items())
-    raise InfeasibleError(
-        f"no policy was found that is expected to keep {few([f'{x.name}{x.sense}{x.bound:g}' for x in limits])} with a "
-        f"margin of two errors; the highest prices that were tried reached {words}",
+        if judged and not np.isfinite(over).all():
+            wall = high
+        else:
+            low, high, judged = high, np.where(over > 0.0, np.maximum(2.0 * high, first), high), np.isfinite(over).all()
+        high = high if wall is None else _between(low, wall)
+    raise _infeasible(limits, tried)
+
+
+def _infeasible(limits: Sequence[Words], tried: Sequence[Mapping[str, Estimate]]) -> InfeasibleError:
+    """With what came nearest, among the policies that can be judged."""
+
+    def farthest(costs: Mapping[str, Estimate]) -> float:
+        beyond = [excess(limit.sense, limit.bound, costs[limit.name]) for limit in limits]
+        return max(x / max(abs(limit.bound), 1e-12) for x, limit in zip(beyond, limits, strict=True))
+
+    nearest = min(tried, key=farthest)
+    reached = {limit.name: nearest[limit.name].value for limit in limits}
+    if np.isfinite(farthest(nearest)):
+        why = f"the nearest that was found has {', '.join(f'{name} {nearest[name]}' for name in reached)}"
+    else:
+        why = "what was learned goes where the log never was, so that its costs cannot be told"
+    asked = few([f"{x.name}{x.sense}{x.bound:g}" for x in limits])
+    return InfeasibleError(
+        f"no policy was found that is expected to keep {asked} with a margin of two errors; {why}",
         conflict=tuple(reached),
         least=reached,
     )
@@ -140,13 +163,18 @@ def _lowest(
     found: Learned,
 ) -> tuple[Learned, Array]:
     for _ in range(HALVINGS):
-        middle = np.where(low > 0.0, np.sqrt(low * high), high / 2.0)
+        middle = _between(low, high)
         between = learned(middle)
         if (beyond(between) <= 0.0).all():
             found, high = between, middle
         else:
             low = middle
     return found, high
+
+
+def _between(low: Array, high: Array) -> Array:
+    """In ratio; half of it from 0 on."""
+    return np.where(low > 0.0, np.sqrt(low * high), high / 2.0)
 
 
 def _first(rows: NumberRows, limits: Sequence[Words]) -> Array:

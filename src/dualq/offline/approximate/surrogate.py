@@ -67,6 +67,7 @@ def surrogate(rule: Rule, rows: NumberRows, max_leaves: int = 8, seed: int = 0) 
     )
     tree = tree.merged(_answers(tree, X, P))
     tree = rounded(tree, X, edge=0.0)
+    tree = tree.joined(_answers(tree, X, P))
     answer = _answers(tree, X, P)
     given = answer[tree.leaf_of(matrix_of(held.state))]
     fidelity = float(rule(held.state)[np.arange(len(held)), given].mean())

@@ -66,6 +66,32 @@ class Tree:
         left, right = (np.where(asked, place[side], -1)[kept] for side in (self.left, self.right))
         return tree_of(np.where(asked, self.feature, -1)[kept], self.threshold[kept], self.equal[kept], left, right)
 
+    def joined(self, answer: Array) -> Tree:
+        """Neighbours along one number that answer alike as one: (x < a: yes; x < b: yes; else no) is (x < b: yes)."""
+        said = np.where(self.leaf >= 0, np.asarray(answer)[self.leaf], -1)
+        for node in np.flatnonzero(self.left > 0).tolist():
+            for near, far in ((self.left, self.right), (self.right, self.left)):
+                beside, below = int(near[node]), int(far[node])
+                alike = self.feature[node] == self.feature[below] and not self.equal[node]
+                if alike and said[beside] >= 0 and said[beside] == said[near[below]]:
+                    return self._without(below, near).joined(np.delete(answer, self.leaf[near[below]]))
+        return self
+
+    def _without(self, below: int, near: Array) -> Tree:
+        """The question `below` takes the place of the one above it, and the leaf on this side of it is dropped."""
+        left, right, threshold = self.left.copy(), self.right.copy(), self.threshold.copy()
+        above = int(np.flatnonzero((left == below) | (right == below))[0])
+        threshold[above] = threshold[below]
+        if near is self.left:
+            right[above] = right[below]
+        else:
+            left[above] = left[below]
+        kept = np.ones(left.size, bool)
+        kept[[below, near[below]]] = False
+        place = np.cumsum(kept) - 1
+        left, right = (np.where(side[kept] > 0, place[side[kept]], -1) for side in (left, right))
+        return tree_of(self.feature[kept], threshold[kept], self.equal[kept], left, right)
+
     def paths(self) -> list[list[tuple[int, bool]]]:
         """What leads to each leaf: (node, whether its answer is yes), from the root on."""
         found: list[list[tuple[int, bool]]] = [[] for _ in range(self.leaves)]
