@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     from dualq.logs import look as look
     from dualq.logs import read_log as read_log
     from dualq.model import MDP as MDP
+    from dualq.model import FunctionPolicy as FunctionPolicy
     from dualq.model import Policy as Policy
     from dualq.model import Solution as Solution
     from dualq.model import TablePolicy as TablePolicy
     from dualq.model import limits as limits
     from dualq.model import models as models
     from dualq.offline import Fit as Fit
+    from dualq.offline import NumberFit as NumberFit
     from dualq.offline import PolicyLearner as PolicyLearner
     from dualq.offline import learn as learn
     from dualq.offline import load as load
