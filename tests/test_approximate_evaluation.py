@@ -350,5 +350,5 @@ def test_labels_reach_the_users_function_as_labels():
 
 def test_too_few_rows_are_said_to_be():
     rows = walk(5, 1)
-    with pytest.raises(LogError, match="1 rows and 5 start states are too few"):
+    with pytest.raises(LogError, match="1 row and 5 start states: too few"):
         evaluated(rows.at(np.arange(1)), push_far, ALPHA, rows.starts)

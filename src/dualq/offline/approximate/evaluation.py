@@ -29,7 +29,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from dualq.base import LogError, ModelError, States
+from dualq.base import LogError, ModelError, States, count
 from dualq.logs import NumberRows
 from dualq.model import Rule, checked_discount
 from dualq.offline.approximate.features import Features, Phi
@@ -247,7 +247,8 @@ class Evaluator:
         """With the features of `basis_of`, or these."""
         checked_discount(discount)
         if len(rows) < 2 or len(start) == 0:
-            raise LogError(f"{len(rows)} rows and {len(start)} start states are too few to value a policy with")
+            found = f"{count(len(rows), 'row')} and {count(len(start), 'start state')}"
+            raise LogError(f"{found}: too few to value a policy with")
         rows, phi = followed(rows), basis_of(rows, seed) if phi is None else phi
         outer = total(by_action(x, x, a, len(rows.actions)) for x, a in features_of(phi, rows)) / len(rows)
         S = squared(outer) + np.diag(ridge(RIDGE_S, *outer.shape[:2]))
