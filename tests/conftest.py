@@ -3,9 +3,13 @@
 Tests run in several processes. They share the cache of dualq's kernels, so that what one has compiled the others load.
 Other packages that compile (QuantEcon) have a cache for each process: two that write into one at the same time can
 leave a file behind that crashes whoever loads it (seen on a fresh machine).
+
+Where Python is told to write no bytecode, as in many containers, every process would compile the sources of all that it
+imports, for seconds: then they are kept beside the kernels, unless the run is to keep no cache (-p no:cacheprovider).
 """
 
 import os
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -15,17 +19,28 @@ from hypothesis import settings
 for library in ("OMP", "OPENBLAS", "MKL"):  # there are as many processes as cores: more threads would only wait
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
-CACHE = Path(__file__).parent.parent / ".pytest_cache" / "numba"
-os.environ.setdefault("NUMBA_CACHE_DIR", str(CACHE / "shared"))  # processes that tests start inherit it
+CACHE = Path(__file__).parent.parent / ".pytest_cache"
+KERNELS = CACHE / "numba"
+os.environ.setdefault("NUMBA_CACHE_DIR", str(KERNELS / "shared"))  # processes that tests start inherit it
 
 settings.register_profile("dualq", deadline=None, derandomize=True)
 settings.load_profile("dualq")
 
 
-def pytest_configure():
+def pytest_configure(config):
     """Once dualq's kernels have their folder, what others compile goes elsewhere."""
-    import_module("dualq.base.kernels")
-    import_module("numba.core.config").CACHE_DIR = str(CACHE / os.environ.get("PYTEST_XDIST_WORKER", "alone"))
+    if sys.dont_write_bytecode and config.pluginmanager.hasplugin("cacheprovider"):
+        keep_bytecode()
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):  # else others run the tests
+        import_module("dualq.base.kernels")
+        import_module("numba.core.config").CACHE_DIR = str(KERNELS / os.environ.get("PYTEST_XDIST_WORKER", "alone"))
+
+
+def keep_bytecode():
+    """This process, and all that it starts, keep the bytecode of what they import in the cache of the tests."""
+    sys.dont_write_bytecode, sys.pycache_prefix = False, str(CACHE / "bytecode")
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.fixture(autouse=True)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from dualq.base.kernels import advance as advance
     from dualq.base.kernels import below as below
     from dualq.base.kernels import bits as bits
+    from dualq.base.kernels import copy_into as copy_into
     from dualq.base.kernels import generator_state as generator_state
     from dualq.base.kernels import kernel as kernel
     from dualq.base.kernels import uniform as uniform

@@ -72,6 +72,13 @@ def unsigned(array: np.ndarray) -> np.ndarray:
     return array.view(np.uint32 if array.dtype.itemsize == 4 else np.uint64)
 
 
+@kernel
+def copy_into(to: Array, source: Array) -> None:
+    """to[i] = source[i]; for `to[:] = source` Numba compiles sentences about shapes as well, which takes 2 seconds."""
+    for i in range(to.size):
+        to[i] = source[i]
+
+
 # ---- random numbers inside kernels
 #
 # SplitMix64 (Steele, Lea and Flood, 2014): the state is one 64-bit counter, which a kernel keeps in a register. Numba's

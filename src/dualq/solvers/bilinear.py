@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from dualq.base import kernel, unsigned
+from dualq.base import copy_into, kernel, unsigned
 from dualq.model import MDP, solve_chain
 
 Array = np.ndarray
@@ -183,7 +183,7 @@ def residual_of(model, V, r, d):
 def gradient_of(model, lambda_, g):
     """g = eta - K'lambda."""
     first, ptr, idx, P, alpha = model.first, model.ptr, model.idx, model.P, model.alpha
-    g[:] = model.eta
+    copy_into(g, model.eta)
     for s in range(g.size):
         for i in range(first[s], first[s + 1]):
             x = lambda_[i]

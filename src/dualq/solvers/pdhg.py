@@ -54,7 +54,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dualq.base import ModelError, kernel
+from dualq.base import ModelError, copy_into, kernel
 from dualq.model import MDP, Solution, solve_chain
 from dualq.solvers.bilinear import (
     BilinearModel,
@@ -275,10 +275,10 @@ def _restart(work, model):
     if moved_V > least and moved_lambda > least:
         work.omega[0] = np.sqrt(work.omega[0] * np.sqrt(moved_V / moved_lambda))
     for to in (work.z, work.anchor):
-        to.V[:] = V
-        to.lambda_[:] = lambda_
-        to.r[:] = r
-        to.g[:] = g
+        copy_into(to.V, V)
+        copy_into(to.lambda_, lambda_)
+        copy_into(to.r, r)
+        copy_into(to.g, g)
     work.since[0] = 0
     work.first_gap[0] = work.upper[0] - work.lower[0]
     work.last_gap[0] = np.inf

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualq.base import advance, kernel, uniform
+from dualq.base import advance, copy_into, kernel, uniform
 
 Array = np.ndarray
 
@@ -212,7 +212,7 @@ def move_on(tables: Tables, probabilities: Array, v: Array, k: int) -> bool:
                 ended, moved[t] = ended + moved[t], 0.0
         moved += ended * tables.first
     change = np.abs(moved - v).max()
-    v[:] = moved
+    copy_into(v, moved)
     return tables.drift_kind == NO_DRIFT and change < 1e-17
 
 

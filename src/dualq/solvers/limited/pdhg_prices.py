@@ -56,7 +56,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from dualq.base import ModelError, kernel
+from dualq.base import ModelError, copy_into, kernel
 from dualq.model import MDP, Limit, LimitsLike, TablePolicy, as_limits, solve_chain
 from dualq.solvers.bilinear import (
     BilinearModel,
@@ -366,8 +366,8 @@ def _weigh(work, model, tau_w):
 def _restart(work):
     """Anchor the iteration at `step`."""
     for x, x_0, x_step in zip(work.z, work.anchor, work.step):  # noqa: B905
-        x[:] = x_step
-        x_0[:] = x_step
+        copy_into(x, x_step)
+        copy_into(x_0, x_step)
     work.since[0] = 0
 
 
