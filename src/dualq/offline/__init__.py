@@ -5,6 +5,7 @@ fit, trust          what was learned; what may be promised of it, and under whic
 approximate         states made of numbers: cells, linear features, networks; candidates judged alike
 careful             the model that does not believe thin rows: shrinkage, penalties, the winner's curse
 limited             limits kept: estimates of costs, the search inside them, the trade-off
+together            many logs, none of which leaves its owner: networks of agents
 saved               a fit on disk, and a saved policy asked without what learned it
 """
 
@@ -29,5 +30,6 @@ if TYPE_CHECKING:
     from dualq.offline.saved.opening import doubt_of as doubt_of
     from dualq.offline.shapes import Change as Change
     from dualq.offline.shapes import StateFacts as StateFacts
+    from dualq.offline.together.network import Network as Network
 
 __getattr__, __dir__, __all__ = face(__name__, __file__)
