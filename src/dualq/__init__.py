@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from dualq.offline import Network as Network
     from dualq.offline import NumberFit as NumberFit
     from dualq.offline import PolicyLearner as PolicyLearner
+    from dualq.offline import Together as Together
     from dualq.offline import learn as learn
+    from dualq.offline import learn_together as learn_together
     from dualq.offline import load as load
     from dualq.online import PDHG as PDHG
     from dualq.online import SPDQ as SPDQ

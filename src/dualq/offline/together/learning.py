@@ -1,0 +1,242 @@
+"""learn_together: many logs, none of which leaves its owner; every agent ends with what one pooled log would teach.
+
+    share = "counts"          every agent's table goes to all; they add up to the table of the pooled log, exactly
+    share = "masked counts"   the same, and no single table can be read: masks vanish in the sum (masks.py)
+
+With the same sums every agent comes to the same `Fit`, bit for bit. It is the Fit of the pooled rows as a log without
+order: tables say nothing of which row came first, so what needs that (drift, memory, a certificate in blocks, what
+episodes earned) is not there. Sums of rewards are exact sums of what the houses counted, rounded once (exact_sums.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypedDict
+
+import numpy as np
+
+from dualq.base import DualqError, LogError, few
+from dualq.logs import Log, Start
+from dualq.model import checked_discount
+from dualq.offline.fit import Fit
+from dualq.offline.learning import learn
+from dualq.offline.limited.parsing import LimitsGiven
+from dualq.offline.stages import read
+from dualq.offline.together.agents import Common, CountingAgent, Sent, Task
+from dualq.offline.together.agreement import checked_discount_of_all, common_to
+from dualq.offline.together.network import Network
+from dualq.offline.together.pooled import PooledLog
+from dualq.offline.together.reveal import revealed_by
+from dualq.offline.together.simulation import Simulation
+from dualq.offline.together.tables import House
+
+Array = np.ndarray
+
+SHARES = ("counts", "masked counts")
+REWARDS = ("pooled", "mean")
+ENGINES = ("simulation",)
+MOST_ROUNDS = 10_000
+
+
+class Wishes(TypedDict, total=False):
+    """What `learn` may be told beside the discount."""
+
+    confidence: float
+    start: Start
+    pessimism: float | None
+    certificate: str | None
+    solver: str
+    limits: LimitsGiven | None
+    margin: str
+    value_range: tuple[float, float] | None
+    assume: str | Iterable[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """What a network of agents has learned, and what it took.
+
+    Attributes
+    ----------
+    fits : list of Fit
+        One per agent, in order; None for an agent that left and never came back.
+    rounds, messages, numbers_sent, bytes : int
+        Rounds until every agent knew that all had finished, and what was sent in them.
+    disagreement : float
+        The largest difference between two agents' answers.
+    revealed : list of str
+        What each agent has let others know, in words.
+    left_out : tuple of int
+        Agents whose logs are not in the answer: they were lost before anybody had their table.
+    refused : int
+        Messages that were cut off, changed or forged, and were not read.
+    """
+
+    fits: list[Fit | None] = field(repr=False)
+    rounds: int
+    messages: int
+    numbers_sent: int
+    bytes: int
+    disagreement: float
+    revealed: list[str] = field(repr=False)
+    left_out: tuple[int, ...] = ()
+    refused: int = 0
+    share: str = "masked counts"
+    reward: str = "pooled"
+
+
+def learn_together(
+    logs: Sequence[object],
+    network: Network,
+    *,
+    share: str = "masked counts",
+    reward: str = "pooled",
+    discount: float | Sequence[float] = 0.95,
+    seed: int = 0,
+    engine: str = "simulation",
+    patience: int = 200,
+    most_rounds: int = MOST_ROUNDS,
+    **more: Any,
+) -> Together:
+    """Learn one policy from many logs, none of which leaves its owner.
+
+    logs        one per agent: a Log, anything that `read_log` reads, or None for an agent without rows
+    network     who can send to whom, and what becomes of messages
+    share       "masked counts": only the sum of the tables can be read; "counts": every agent sees every table
+    reward      "pooled": every row counts alike; "mean": every agent that has a pair counts alike (then no
+                certificate is given: its proof needs rows that count alike)
+    discount    what a reward one step later is worth; all agents need the same
+    seed        of the agents' secrets and, with the network's, of what happens to messages
+    engine      "simulation": all agents in this process
+    patience    rounds of silence after which an agent counts as lost
+    most_rounds after which it is an error that some agent has no answer
+    more        what else `learn` takes (limits=..., confidence=..., start=..., ...); anything else is for `read_log`,
+                where logs are not opened yet (state=..., action=..., ...)
+
+    Examples
+    --------
+    >>> import dualq
+    >>> two = dualq.problems.two_state()
+    >>> logs = [two.record(steps=1000, seed=seed) for seed in range(5)]
+    >>> together = dualq.learn_together(logs, dualq.Network.ring(5, loss=0.1), discount=0.9)
+    >>> together.fits[0].policy.act(0), together.disagreement
+    (0, 0.0)
+    """
+    task = _task(logs, network, share, reward, discount, seed, engine, patience)
+    wishes = Wishes(**{word: more.pop(word) for word in Wishes.__annotations__ if word in more})
+    opened = _opened(logs, task.discount, more)
+    common = common_to(opened)
+    secrets = [hashlib.sha256(f"{seed} {a}".encode()).digest() for a in range(network.size)]
+    agents = [CountingAgent(a, House.of(log), common, task, secrets[a]) for a, log in enumerate(opened)]
+    simulation = Simulation(network, agents, seed)
+    if not simulation.run(most_rounds):
+        raise DualqError(_unfinished(agents, most_rounds))
+    fits = _fits(agents, common, task, wishes)
+    return _told(simulation, agents, fits, common, task)
+
+
+def _fits(agents: Sequence[CountingAgent], common: Common, task: Task, wishes: Wishes) -> list[Fit | None]:
+    """Every agent learns from its sum; from the same sum comes the same fit, so it is made once."""
+    made: dict[bytes, Fit] = {}
+    fits: list[Fit | None] = []
+    for agent in agents:
+        if agent.total is None or agent.columns is None:
+            fits.append(None)
+            continue
+        sums = agent.total.n, *agent.columns, agent.total.keys, agent.total.starts
+        same = hashlib.sha256(b"".join(np.ascontiguousarray(x).tobytes() for x in sums)).digest()
+        if same not in made:
+            made[same] = fit_of(agent, common, task, wishes)
+        fits.append(made[same])
+    return fits
+
+
+def fit_of(agent: CountingAgent, common: Common, task: Task, wishes: Wishes) -> Fit:
+    """What one agent learns from the sum of all tables."""
+    assert agent.total is not None
+    if task.reward == "mean":
+        if wishes.get("certificate") is not None:
+            raise LogError(
+                'a certificate needs rows that count alike; with reward="mean" they do not', argument="reward"
+            )
+        wishes = Wishes({**wishes, "certificate": None})
+    dropped, skipped = agent.total.left_out.tolist()
+    log = PooledLog(
+        agent.counts(),
+        common.columns,
+        agent.total.starts if common.episodes else None,
+        (dropped, skipped),
+        f"the logs of {len(agent.members.nonzero()[0])} agents, {'averaged' if task.reward == 'mean' else 'pooled'}",
+        common.bins,
+        common.available,
+    )
+    fit = learn(log, discount=task.discount, **wishes)
+    assert isinstance(fit, Fit)
+    return fit
+
+
+def _told(
+    simulation: Simulation, agents: Sequence[CountingAgent], fits: list[Fit | None], common: Common, task: Task
+) -> Together:
+    total = [sum(getattr(agent.sent, what) for agent in agents) for what in Sent.__dataclass_fields__]
+    messages, numbers, sent_bytes, refused = total
+    judge = next(agent for agent, fit in zip(agents, fits, strict=True) if fit is not None)
+    return Together(
+        fits,
+        simulation.round,
+        messages,
+        numbers,
+        sent_bytes,
+        _disagreement([fit.solution.Q for fit in fits if fit is not None]),
+        [revealed_by(agent.id, agent.house, common, task, agent.flood.pieces) for agent in agents],
+        tuple(np.flatnonzero(~judge.members).tolist()),
+        refused,
+        task.share,
+        task.reward,
+    )
+
+
+def _disagreement(tables: Sequence[Array | None]) -> float:
+    known = [np.nan_to_num(Q) for Q in tables if Q is not None]
+    return max((float(np.abs(Q - known[0]).max()) for Q in known), default=0.0)
+
+
+def _unfinished(agents: Sequence[CountingAgent], rounds: int) -> str:
+    late = [agent.id for agent in agents if not agent.finished]
+    who = f"agents {few(late, 8)} lack tables" if late else "some agents do not know that all have finished"
+    return f"after {rounds:,} rounds {who}; more rounds, less loss, or a shorter patience may help"
+
+
+# ---- checks at the border
+
+
+def _task(
+    logs: Sequence[object],
+    network: Network,
+    share: str,
+    reward: str,
+    discount: float | Sequence[float],
+    seed: int,
+    engine: str,
+    patience: int,
+) -> Task:
+    for name, word, known in (("share", share, SHARES), ("reward", reward, REWARDS), ("engine", engine, ENGINES)):
+        if word not in known:
+            raise LogError(f"{name} is {word!r}; it must be one of {few(known)}", argument=name, value=word)
+    if len(logs) != network.size:
+        raise LogError(f"there are {len(logs)} logs for {network.size} agents; give one each", argument="logs")
+    alpha = checked_discount(checked_discount_of_all(discount, network.size))
+    run = hashlib.sha256(f"{seed} {network!r} {share} {reward}".encode()).digest()[:8]
+    return Task(network.size, alpha, share, reward, run, patience)
+
+
+def _opened(logs: Sequence[object], discount: float, columns: dict[str, Any]) -> list[Log | None]:
+    opened: list[Log | None] = []
+    for agent, log in enumerate(logs):
+        try:
+            opened.append(None if log is None else read(log, discount, **columns).log)
+        except LogError as error:
+            raise LogError(f"agent {agent}: {error}", **error.parts) from None
+    return opened

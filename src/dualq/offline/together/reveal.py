@@ -1,0 +1,41 @@
+"""What each agent has let others know, in words; docs/networks.md proves what it says of masks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from dualq.base import count
+from dualq.offline.together.agents import Common, Task
+from dualq.offline.together.tables import MOST_DENSE, House, every_entry
+
+Array = np.ndarray
+
+
+def revealed_by(agent: int, house: House, common: Common, task: Task, pieces: Mapping[tuple[int, int], Array]) -> str:
+    """A few sentences on one agent."""
+    said = [f"Agent {agent} told every agent how its log was read and the unit of its sums{_ranges(house, common)}."]
+    S, A = len(common.states), len(common.actions)
+    n = 0 if house.counts is None else house.counts.n.size
+    entries = f"{n:,} {'entry' if n == 1 else 'entries'}"
+    if task.share == "counts":
+        said.append(f"Every agent has its whole table: {entries}, each with its count and its sums.")
+        return " ".join(said)
+    said.append(
+        f"Its table was sent behind {count(task.size - 1, 'mask')}: others can read the sum of all tables, and what "
+        "their own tables leave of it."
+    )
+    if every_entry((S, A)) > MOST_DENSE:
+        said.append(f"Every agent knows which {entries} it has, though not how often.")
+    if task.size == 2:
+        said.append("There are two agents, so the other can subtract its own table and has this one.")
+    else:
+        said.append(f"All {task.size - 1} others together could read its table.")
+    return " ".join(said)
+
+
+def _ranges(house: House, common: Common) -> str:
+    if house.counts is None or (common.reward_range is not None and len(common.cost_ranges) == len(common.costs)):
+        return ""
+    return ", and the least and greatest reward and cost of its own rows"
