@@ -86,7 +86,7 @@ def search(rows, bound, **options):
 
 @pytest.mark.parametrize("bound", [0.9, 0.5, 0.2, 0.05])
 def test_the_price_is_nearly_the_lowest_that_keeps_the_limit(rows, bound):
-    """1 / (1 + p) + margin = bound what is found is at most an eighth of a doubling above."""
+    """1 / (1 + p) + margin = bound at p*: what is found is above it, by less than a doubling halved thrice."""
     lowest = 1.0 / (bound - MARGIN * 0.01) - 1.0
     found, price, asked = search(rows, bound)
     assert found.price == price

@@ -57,7 +57,7 @@ def test_the_command_line_has_every_option_with_its_help(command):
         assert options[option.flag.split("/")[0]] == (option.help, None if switch else option.metavar, switch)
     others = {
         "learn": {"--value-range", "--discount", "--confidence", "--start", "--pessimism", "--certificate", "--limit"}
-        | {"--margin", "--online", "--assume", "--out", "--json"},
+        | {"--margin", "--approximation", "--online", "--assume", "--out", "--json"},
         "look": {"--json"},
     }[command]
     assert set(options) - {"--help"} == {option.flag.split("/")[0] for option in listed} | others

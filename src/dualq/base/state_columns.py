@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -72,8 +73,9 @@ class StateColumns:
 
     def coded(self, table: Mapping[str, ArrayLike]) -> States:
         """The states of a table: {column: values}; a frame will do. Labels that are not known have the place -1."""
+        known = table.column_names if isinstance(table, _ArrowTable) else table
         for name in self.names:
-            if name not in table:
+            if name not in known:
                 raise LabelError(f"the state needs the columns {', '.join(self.names)}; {name} is missing", value=name)
         given = {name: np.asarray(table[name]) for name in self.names}
         rows = next(iter(given.values())).size
@@ -107,6 +109,14 @@ class StateColumns:
         places = zip(self.categories.items(), states.categories[row].tolist(), strict=True)
         labels = {name: labels[place] for (name, labels), place in places}
         return {name: numbers.get(name, labels.get(name)) for name in self.names}
+
+
+@runtime_checkable
+class _ArrowTable(Protocol):
+    """A table that iterates over columns, not over their names."""
+
+    @property
+    def column_names(self) -> list[str]: ...
 
 
 def _one(value: Label) -> Array:

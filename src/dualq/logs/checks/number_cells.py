@@ -195,7 +195,7 @@ def _has_shape(e: Array, noise: Array, i: Array, j: Array) -> bool:
     """Whether neighbours have more in common, in what is left, than in noise to which the same planes were fitted."""
     known = np.isfinite(e[i]) & np.isfinite(e[j])
     i, j = i[known], j[known]
-    if i.size < CELL or not (e[i].std() > 0.0 and e[j].std() > 0.0):
+    if i.size < CELL or not all(x[k].std() > 0.0 for x in (e, noise) for k in (i, j)):
         return False
     more = np.corrcoef(e[i], e[j])[0, 1] - np.corrcoef(noise[i], noise[j])[0, 1]
     return bool(more > SLACK + 3.0 * np.sqrt(2.0 / i.size))

@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dualq.base import LogError, States
+from dualq.base import LogError, States, count
 from dualq.logs import NumberRows, Start, number_checks
 from dualq.model import Rule, Words
 from dualq.offline.approximate.candidates import CLONE, Candidate, Choice, choose
@@ -36,6 +36,8 @@ Array = np.ndarray
 Begin = Callable[[str], None]
 
 APPROXIMATIONS = ("auto", "table", "partition", "linear", "neural")
+FEWEST_ROWS = 20
+LARGEST = 1e100
 MOST_LABELS = 200  # of a category: each is a feature of its own
 SAMPLE = 5_000  # rows that a fit keeps, for explanations
 LEVEL = 0.01  # of all checks together
@@ -88,6 +90,7 @@ def learn_numbers(opened: Read, asked: Asked, begin: Begin) -> NumberFit:
     log.check_ends()
     begin("Reading the log's rows")
     rows = log.number_rows()
+    _check_rows(rows)
     _check_labels(rows)
     where, starts = _starts(rows, asked.start, asked.discount)
     task = Task(rows, asked, starts, begin)
@@ -127,6 +130,17 @@ def learn_numbers(opened: Read, asked: Asked, begin: Begin) -> NumberFit:
         inside=None if cells is None else cells.inside,
         remarks=tuple(remarks),
     )
+
+
+def _check_rows(rows: NumberRows) -> None:
+    """A LogError where rows are too few for any function, or numbers too large to be squared."""
+    if len(rows) < FEWEST_ROWS:
+        wrong = f"{count(len(rows), 'row')} with a known next state: too few to learn a function of numbers"
+        raise LogError(f"{wrong}; {FEWEST_ROWS} are needed")
+    numbers = dict(zip(rows.columns.numbers, rows.state.numbers.T, strict=True))
+    for name, x in {**numbers, "the reward": rows.r, **rows.costs}.items():
+        if (largest := float(np.abs(x).max())) > LARGEST:
+            raise LogError(f"{name} is {largest:g} somewhere; numbers beyond {LARGEST:g} must be corrected or left out")
 
 
 def _check_labels(rows: NumberRows) -> None:
