@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dualq.model import limits as limits
     from dualq.model import models as models
     from dualq.offline import Fit as Fit
+    from dualq.offline import IterateFit as IterateFit
     from dualq.offline import Network as Network
     from dualq.offline import NumberFit as NumberFit
     from dualq.offline import PolicyLearner as PolicyLearner

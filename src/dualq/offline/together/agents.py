@@ -211,13 +211,13 @@ class CountingAgent:
         return self.task.reward == "mean"
 
     def _advance(self) -> None:
-        if self.columns is not None:
+        if self.finished:
             return
         if (HELLO, self.id) not in self.flood.pieces:
             self.flood.publish(HELLO, self._hello())
         if not self.flood.has(HELLO, self._members):
             return
-        if self.layout is None:
+        if not self.hellos:
             self._agree()
         self._add_up()
 
@@ -300,10 +300,8 @@ class CountingAgent:
         self.hellos = [hello if a in self._members else {"ranges": None} for a, hello in enumerate(self.hellos)]
         said = [self.hellos[a] for a in self._members]
         keys = None if self._dense else np.unique(np.concatenate([np.array(h["keys"], np.int64) for h in said]))
-        self.layout = self._laid_out(common_unit(Unit(*hello["unit"]) for hello in said), keys)
-
-    def _laid_out(self, unit: Unit, keys: Array | None) -> Layout:
-        return Layout(self._shape, self.common.costs, unit, keys, self._averaged)
+        unit = common_unit(Unit(*hello["unit"]) for hello in said)
+        self.layout = Layout(self._shape, self.common.costs, unit, keys, self._averaged)
 
     # ---- drop-outs
 
@@ -337,7 +335,7 @@ class CountingAgent:
         if attempt >= ATTEMPTS:
             raise LogError(f"agents were lost {attempt} times; run again with those that stay")
         self.attempt, self.coordinator, self.members = attempt, coordinator, members.copy()
-        self.layout, self.total, self.columns = None, None, None
+        self.layout, self.total, self.columns, self.hellos = None, None, None, []
 
     # ---- state
 
@@ -362,9 +360,13 @@ class CountingAgent:
         self.beat, self.secret = arrays["known beat"].copy(), arrays["secret"].tobytes()
         known = {name.removeprefix("flood "): x for name, x in arrays.items() if name.startswith("flood ")}
         self.flood.restore(known)
-        self.layout, self.total, self.columns = None, None, None
-        if (HELLO, self.id) in self.flood.pieces:
+        self.layout, self.total, self.columns, self.hellos = None, None, None, []
+        if self._was_ahead(arrays):
             self._advance()
+
+    def _was_ahead(self, arrays: Mapping[str, Array]) -> bool:
+        """Whether something must be made again from the pieces."""
+        return (HELLO, self.id) in self.flood.pieces
 
 
 def differs(agent: int, what: str, found: object, wanted: object) -> str:

@@ -2,6 +2,7 @@
 
     share = "counts"          every agent's table goes to all; they add up to the table of the pooled log, exactly
     share = "masked counts"   the same, and no single table can be read: masks vanish in the sum (masks.py)
+    share = "iterates"        no table leaves its owner, only Q-like numbers, round after round (tracking.py)
 
 With the same sums every agent comes to the same `Fit`, bit for bit. It is the Fit of the pooled rows as a log without
 order: tables say nothing of which row came first, so what needs that (drift, memory, a certificate in blocks, what
@@ -26,15 +27,17 @@ from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.stages import read
 from dualq.offline.together.agents import Common, CountingAgent, Sent, Task
 from dualq.offline.together.agreement import checked_discount_of_all, common_to
+from dualq.offline.together.iterated import IterateFit, iterate_fit
 from dualq.offline.together.network import Network
 from dualq.offline.together.pooled import PooledLog
 from dualq.offline.together.reveal import revealed_by
 from dualq.offline.together.simulation import Simulation
 from dualq.offline.together.tables import House
+from dualq.offline.together.tracking import TrackingAgent
 
 Array = np.ndarray
 
-SHARES = ("counts", "masked counts")
+SHARES = ("masked counts", "counts", "iterates")
 REWARDS = ("pooled", "mean")
 ENGINES = ("simulation",)
 MOST_ROUNDS = 10_000
@@ -60,7 +63,7 @@ class Together:
 
     Attributes
     ----------
-    fits : list of Fit
+    fits : list of Fit, or of IterateFit where iterates were shared
         One per agent, in order; None for an agent that left and never came back.
     rounds, messages, numbers_sent, bytes : int
         Rounds until every agent knew that all had finished, and what was sent in them.
@@ -74,7 +77,7 @@ class Together:
         Messages that were cut off, changed or forged, and were not read.
     """
 
-    fits: list[Fit | None] = field(repr=False)
+    fits: list[Fit | None] | list[IterateFit | None] = field(repr=False)
     rounds: int
     messages: int
     numbers_sent: int
@@ -104,7 +107,10 @@ def learn_together(
 
     logs        one per agent: a Log, anything that `read_log` reads, or None for an agent without rows
     network     who can send to whom, and what becomes of messages
-    share       "masked counts": only the sum of the tables can be read; "counts": every agent sees every table
+    share       "masked counts": only the sum of the tables can be read; "counts": every agent sees every table;
+                "iterates": no table is sent, only iterates, and a fit has no certificate. They are not private:
+                whoever hears enough of an agent's iterates can rebuild its table. Where agents do not come to agree,
+                they see it, and it is an error
     reward      "pooled": every row counts alike; "mean": every agent that has a pair counts alike (then no
                 certificate is given: its proof needs rows that count alike)
     discount    what a reward one step later is worth; all agents need the same
@@ -129,12 +135,20 @@ def learn_together(
     opened = _opened(logs, task.discount, more)
     common = common_to(opened)
     secrets = [hashlib.sha256(f"{seed} {a}".encode()).digest() for a in range(network.size)]
-    agents = [CountingAgent(a, House.of(log), common, task, secrets[a]) for a, log in enumerate(opened)]
+    made = TrackingAgent if share == "iterates" else CountingAgent
+    agents = [made(a, House.of(log), common, task, secrets[a]) for a, log in enumerate(opened)]
     simulation = Simulation(network, agents, seed)
     if not simulation.run(most_rounds):
         raise DualqError(_unfinished(agents, most_rounds))
-    fits = _fits(agents, common, task, wishes)
+    fits = _iterate_fits(agents, wishes) if share == "iterates" else _fits(agents, common, task, wishes)
     return _told(simulation, agents, fits, common, task)
+
+
+def _iterate_fits(agents: Sequence[CountingAgent], wishes: Wishes) -> list[IterateFit | None]:
+    for word in set(wishes) - {"start", "certificate"} | ({"certificate"} if wishes.get("certificate") else set()):
+        raise LogError(f"{word} needs a table; agents that share iterates have none", argument=word)
+    tracking = [agent for agent in agents if isinstance(agent, TrackingAgent)]
+    return [iterate_fit(agent, wishes.get("start")) if agent.finished else None for agent in tracking]
 
 
 def _fits(agents: Sequence[CountingAgent], common: Common, task: Task, wishes: Wishes) -> list[Fit | None]:
@@ -178,7 +192,11 @@ def fit_of(agent: CountingAgent, common: Common, task: Task, wishes: Wishes) -> 
 
 
 def _told(
-    simulation: Simulation, agents: Sequence[CountingAgent], fits: list[Fit | None], common: Common, task: Task
+    simulation: Simulation,
+    agents: Sequence[CountingAgent],
+    fits: list[Fit | None] | list[IterateFit | None],
+    common: Common,
+    task: Task,
 ) -> Together:
     total = [sum(getattr(agent.sent, what) for agent in agents) for what in Sent.__dataclass_fields__]
     messages, numbers, sent_bytes, refused = total
@@ -189,7 +207,7 @@ def _told(
         messages,
         numbers,
         sent_bytes,
-        _disagreement([fit.solution.Q for fit in fits if fit is not None]),
+        _disagreement(agents, fits),
         [revealed_by(agent.id, agent.house, common, task, agent.flood.pieces) for agent in agents],
         tuple(np.flatnonzero(~judge.members).tolist()),
         refused,
@@ -198,13 +216,21 @@ def _told(
     )
 
 
-def _disagreement(tables: Sequence[Array | None]) -> float:
+def _disagreement(agents: Sequence[CountingAgent], fits: Sequence[Fit | IterateFit | None]) -> float:
+    """Between two agents' Q; of iterates, what they themselves have seen before they took the middle."""
+    seen = [agent.found().disagreement for agent in agents if isinstance(agent, TrackingAgent) and agent.finished]
+    tables = [fit.Q if isinstance(fit, IterateFit) else fit.solution.Q for fit in fits if fit is not None]
     known = [np.nan_to_num(Q) for Q in tables if Q is not None]
-    return max((float(np.abs(Q - known[0]).max()) for Q in known), default=0.0)
+    return max([*seen, *(float(np.abs(Q - known[0]).max()) for Q in known)], default=0.0)
 
 
 def _unfinished(agents: Sequence[CountingAgent], rounds: int) -> str:
     late = [agent.id for agent in agents if not agent.finished]
+    tracking = [agent for agent in agents if isinstance(agent, TrackingAgent) and agent.visits is not None]
+    if late and tracking:
+        worst, residual = (max(getattr(a, what) for a in tracking) for what in ("disagreement", "residual"))
+        seen = f"they last saw a disagreement of {worst:.2g} and a residual of {residual:.2g}"
+        return f"after {rounds:,} rounds the agents have no answer: {seen}; masked counts need no such luck"
     who = f"agents {few(late, 8)} lack tables" if late else "some agents do not know that all have finished"
     return f"after {rounds:,} rounds {who}; more rounds, less loss, or a shorter patience may help"
 

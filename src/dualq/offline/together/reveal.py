@@ -22,6 +22,13 @@ def revealed_by(agent: int, house: House, common: Common, task: Task, pieces: Ma
     if task.share == "counts":
         said.append(f"Every agent has its whole table: {entries}, each with its count and its sums.")
         return " ".join(said)
+    if task.share == "iterates":
+        said.append(
+            "Its visits of each pair, first states and ends were sent behind masks: others can read the sums. No table "
+            "was sent, but iterates are not private: a neighbour that hears all that this agent sends, and knows what "
+            "it was sent, can rebuild its table from some tens of rounds."
+        )
+        return " ".join(said)
     said.append(
         f"Its table was sent behind {count(task.size - 1, 'mask')}: others can read the sum of all tables, and what "
         "their own tables leave of it."

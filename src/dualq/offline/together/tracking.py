@@ -1,0 +1,348 @@
+"""Bellman tracking: no table leaves its owner, and yet all agents come to the Q of the pooled log.
+
+Problem   Q = T(V), V = max_a Q, with T(V) = sum_i T_i(V) the Bellman operator of all rows together, and of agent i
+              T_i(V) = (R_i + alpha C_i V) / d        C_i its counts n_i(s, a, s'), d the visits of all (a masked sum)
+              R_i = sum of its rewards ("pooled"), or d / (k n_i) times that ("mean")
+Update    gradient tracking on T with push-sum weights. Agent i holds V, y (S A numbers) and a weight w. Each round:
+              f = 1 / (1 + neighbours);  sent_ij += f (y, w) for each;  (y, w) <- f (y, w)
+              what has come:  (y, w) += sent_ji - taken_ji;  taken_ji <- sent_ji
+              V' = (1 - b) V + b max_a (y / w),  b = min(1, w) / 2;  less its mean;  clipped to +- sigma / (1 - alpha)
+              y += N (T_i(V') - T_i(V))
+          Messages hold all that was ever sent, not what is new: whatever was lost or late comes with the next, and what
+          comes twice or in the wrong order changes nothing. The y of all, with what is on its way, always add up to
+          N sum T_i(V_i); so where all y / w are alike, they are T(V).
+Gives     Q = y / w + alpha / (1 - alpha) midrange(max_a y / w - V)      (V is known but for a constant)
+Seen      All agents find, entry by entry, the largest and the least y / w and V of a moment. From these alone everybody
+          knows the largest disagreement and the residual max_a y / w - V; an answer is one for which both are small,
+          twice in a row, and all agents take the same: the middle. Without that there is no answer.
+
+An agent that begins anew with nothing tells the others, and all begin anew with the V they have: a new generation. What
+comes from an older one is not taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dualq.base import LogError
+from dualq.offline.together.agents import HELLO, Common, CountingAgent, Task
+from dualq.offline.together.masks import public_word
+from dualq.offline.together.messages import Message
+from dualq.offline.together.tables import House
+
+Array = np.ndarray
+
+YOUNG = 20  # rounds in which an agent that began with nothing still finds out which generation is the last
+LOST = 25  # rounds after which such an agent takes it that nobody knew it before
+BLOCK = 1 << 20  # generations: so many names for those that begin one
+CHECKED = 3  # words before the flags: generation, epoch, whether it is decided
+
+
+class Visits(NamedTuple):
+    """What agents add up before they begin: how often each pair was seen, in how many houses; first states; ends."""
+
+    d: Array  # (S A,)
+    houses: Array  # (S A,) how many have the pair
+    starts: Array  # (S,)
+    ends: bool  # whether some row ended
+
+
+class Answer(NamedTuple):
+    """What all agents found."""
+
+    Q: Array  # (states of the model, A); -inf where a pair was never seen
+    residual: float  # half the spread of max_a y / w - V
+    disagreement: float
+    bound: float  # how far Q can be from the exact one, if y / w is T(V)
+
+
+class TrackingAgent(CountingAgent):
+    """An agent that shares iterates; of its table only the visits, masked."""
+
+    def __init__(self, agent: int, house: House, common: Common, task: Task, secret: bytes, life: int = 0):
+        super().__init__(agent, house, common, task, secret, life)
+        self.began: int | None = None
+        self.visits: Visits | None = None
+        self.z = np.zeros(0)  # y, then w
+        self.V = np.zeros(0)
+        self.flows: dict[int, Array] = {}  # all that was sent to each
+        self.taken: dict[int, Array] = {}
+        self.last: dict[int, int] = {}  # the round of the newest message of each
+        self.generation = 0 if life == 0 else -1  # -1: not yet known
+        self.epoch, self.good = 0, 0
+        self.who = np.zeros(task.size)
+        self.high = self.low = np.zeros(0)
+        self.decided = False
+        self.wordy = np.ones(task.size, bool)  # whose last message had a head: it may lack something
+        self.disagreement = self.residual = np.inf
+
+    # ---- what engines ask
+
+    @property
+    def finished(self) -> bool:
+        """Whether an answer was found."""
+        return self.decided
+
+    @property
+    def done(self) -> bool:
+        """Whether all agents have it."""
+        return self.decided and bool(self.who.all())
+
+    def give(self, round_: int, neighbours: Sequence[int]) -> list[tuple[int, bytes]]:
+        """One round of the update, and what it sends."""
+        self.round = round_
+        self.began = round_ if self.began is None else self.began
+        if self.visits is None:
+            self._watch()
+            self._advance()
+        tracking = self.visits is not None and self.generation >= 0
+        flows: dict[int, Array] = {}
+        checks = np.zeros(0)
+        if tracking:
+            self._iterate()
+            self._check()
+            checks = self._said()
+            flows = self._push(neighbours)
+        quiet = tracking and self._all_have_all()
+        return [(to, self._packed(to, self._told(to, checks, flows, quiet))) for to in neighbours]
+
+    def _told(self, to: int, checks: Array, flows: Mapping[int, Array], quiet: bool) -> dict[str, Array]:
+        parts = {} if quiet and not self.wordy[to] else self._parts(to)
+        if flows:
+            parts["track"] = np.concatenate((checks, flows[to]))
+        return parts
+
+    def _hear(self, message: Message) -> None:
+        self.wordy[message.sender] = "turn" in message.parts
+        super()._hear(message)
+        if "track" in message.parts and self.visits is not None:
+            self._track(message.sender, message.round, message.parts["track"])
+
+    # ---- the visits of all
+
+    @property
+    def _topics(self) -> list[int]:
+        return [HELLO, 1 + 2 * self.attempt]
+
+    def _advance(self) -> None:
+        """A new life must not say twice what an earlier one has said: it waits for its own words to come back."""
+        own = [topic for topic in self._topics if (topic, self.id) not in self.flood.pieces]
+        waits = self.flood.life[self.id] > 0 and bool(own)
+        if not waits or (self.began is not None and self.round - self.began > LOST):
+            super()._advance()
+
+    def _add_up(self) -> None:
+        words = self._sum(1 + 2 * self.attempt, self._visits_table)
+        if words is None:
+            return
+        S, A = self._shape
+        d, houses, starts, ended = np.split(words.astype(np.int64), [S * A, 2 * S * A, 2 * S * A + S])
+        self.visits = Visits(d, houses, starts, bool(ended[0]))
+        self._begin()
+
+    def _visits_table(self) -> Array:
+        S, A = self._shape
+        words, counts = np.zeros(2 * S * A + S + 1, np.uint64), self.house.counts
+        if counts is None:
+            return words
+        if self.flood.life[self.id] > 0 and self.hellos[self.id]["word"] != public_word(self.secret).hex():
+            lost = "began anew before its table was known, and its secret is lost"
+            raise LogError(f"agent {self.id} {lost}; begin again with all agents")
+        words[: S * A] = counts.visits.ravel()
+        words[S * A : 2 * S * A] = (counts.visits > 0).ravel()
+        words[2 * S * A : -1] = 0 if self.house.starts is None else self.house.starts
+        words[-1] = counts.n[counts.ended].sum()
+        return words
+
+    # ---- the operator
+
+    def _begin(self) -> None:
+        """The local operator N T_i(V) = c + M V, and y = c: V begins at 0."""
+        visits = self.visits
+        assert visits is not None
+        (S, A), N, alpha = self._shape, self.task.size, self.task.discount
+        self.size = S + visits.ends
+        d = np.zeros(self.size * A)
+        d[: S * A] = visits.d
+        M, c = np.zeros((self.size * A, self.size)), np.zeros(self.size * A)
+        stuck = ~d.reshape(self.size, A).any(axis=1)
+        loops = np.flatnonzero(np.repeat(stuck, A))
+        M[loops, loops // A] = alpha  # where nothing is known, nothing is paid; each agent has its share of that
+        counts = self.house.counts
+        if counts is not None and self.members[self.id]:
+            pair = counts.s.astype(np.int64) * A + counts.a
+            np.add.at(M, (pair, counts.successor), N * alpha * counts.n / d[pair])
+            c[: S * A] += self._rewards(visits)
+        self.M, self.c = M, c
+        self.barrier = np.where((d > 0) | np.repeat(stuck, A), 0.0, -np.inf).reshape(self.size, A)
+        ranges = [hello["ranges"] for hello in self.hellos if hello["ranges"] is not None]
+        low, high = self.common.reward_range or (
+            min(r["reward"][0] for r in ranges),
+            max(r["reward"][1] for r in ranges),
+        )
+        self.limit = max(abs(low), abs(high)) / (1.0 - alpha)
+        self.V = np.zeros(self.size) if self.V.size != self.size else self.V
+        self._anew()
+
+    def _rewards(self, visits: Visits) -> Array:
+        """(S A,) N times the agent's share of the reward of each pair."""
+        counts, N = self.house.counts, self.task.size
+        assert counts is not None
+        sums, n = counts.per_pair(counts.reward_sum).ravel(), np.maximum(counts.visits.ravel(), 1)
+        weight = n * visits.houses if self._averaged else visits.d
+        return N * sums / np.maximum(weight, 1)
+
+    def _anew(self) -> None:
+        """Begin a generation with the V at hand."""
+        self.z = np.append(self.c + self.M @ self.V, 1.0)
+        self.flows, self.taken, self.last = {}, {}, {}
+        self.epoch, self.good, self.decided = 0, 0, False
+        self._snapshot()
+
+    # ---- a round
+
+    def _iterate(self) -> None:
+        z, V = self.z, self.V
+        best = (z[:-1].reshape(self.barrier.shape) / z[-1] + self.barrier).max(axis=1)
+        b = 0.5 * min(1.0, z[-1])
+        new = (1.0 - b) * V + b * best
+        new -= new.mean()
+        np.minimum(np.maximum(new, -self.limit, out=new), self.limit, out=new)
+        z[:-1] += self.M @ (new - V)
+        self.V = new
+
+    def _push(self, neighbours: Sequence[int]) -> dict[int, Array]:
+        share = self.z / (1 + len(neighbours))
+        for to in neighbours:
+            before = self.flows.get(to)
+            self.flows[to] = share.copy() if before is None else before + share
+        self.z = share
+        return self.flows
+
+    def _track(self, sender: int, round_: int, said: Array) -> None:
+        """Take what is new of another's flow, and what it knows of all."""
+        if self._of_another_generation(int(said[0])):
+            return
+        at, size = CHECKED + self.task.size, self.high.size
+        flow = said[at + 2 * size :]
+        if round_ > self.last.get(sender, -1) and flow.size == self.z.size:
+            before = self.taken.get(sender)
+            self.z += flow if before is None else flow - before
+            self.taken[sender], self.last[sender] = flow, round_
+        self._compare(said[1], said[2], said[CHECKED:at], said[at : at + size], said[at + size : at + 2 * size])
+
+    def _of_another_generation(self, theirs: int) -> bool:
+        """Begin anew where another has; True where what was said is to be left alone."""
+        if theirs == self.generation:
+            return False
+        assert self.began is not None
+        young = self.flood.life[self.id] > 0 and self.round - self.began <= YOUNG
+        if young and theirs > self.generation:
+            name = int(self.flood.life[self.id]) * self.task.size + self.id
+            self.generation = (theirs // BLOCK + 1) * BLOCK + name
+            self._anew()
+            return True
+        if theirs > self.generation >= 0:
+            self.generation = theirs
+            self._anew()
+            return False
+        return True
+
+    # ---- what all agents see
+
+    def _snapshot(self) -> None:
+        self.high = np.concatenate((self.z[:-1] / self.z[-1], self.V))
+        self.low = self.high.copy()
+        self.who = np.zeros(self.task.size)
+        self.who[self.id] = 1.0
+
+    def _said(self) -> Array:
+        return np.concatenate(((self.generation, self.epoch, self.decided), self.who, self.high, self.low))
+
+    def _compare(self, epoch: float, decided: float, who: Array, high: Array, low: Array) -> None:
+        """Put together what two agents have seen of the same moment; what is decided is decided for all."""
+        if decided and not self.decided:
+            self.high, self.low, self.epoch, self.decided = high.copy(), low.copy(), int(epoch), True
+            self.who = np.zeros(self.task.size)
+            self.who[self.id] = 1.0
+        if bool(decided) != self.decided or epoch < self.epoch:
+            return
+        if epoch > self.epoch:
+            self.epoch = int(epoch)
+            self._snapshot()
+        if not self.decided:
+            np.maximum(self.high, high, out=self.high)
+            np.minimum(self.low, low, out=self.low)
+        np.maximum(self.who, who, out=self.who)
+
+    def _check(self) -> None:
+        """Once the largest and the least of all agents are known: is it an answer?"""
+        if self.decided or not self.who.all():
+            return
+        found = self.found()
+        self.disagreement, self.residual = found.disagreement, found.residual
+        self.good = self.good + 1 if found.bound <= self.task.tolerance * max(self.limit, 1e-300) else 0
+        if self.good >= 2:
+            self.decided = True
+            self.who = np.zeros(self.task.size)
+            self.who[self.id] = 1.0
+        else:
+            self.epoch += 1
+            self._snapshot()
+
+    def found(self) -> Answer:
+        """The middle of what all agents have, and how good it is."""
+        alpha, middle = self.task.discount, 0.5 * (self.high + self.low)
+        disagreement = float((self.high - self.low).max())
+        return self._answer(middle[: self.c.size], middle[self.c.size :], disagreement, alpha)
+
+    def own(self) -> Array:
+        """The agent's own Q of this moment."""
+        return self._answer(self.z[:-1] / self.z[-1], self.V, 0.0, self.task.discount).Q
+
+    def _answer(self, q: Array, V: Array, disagreement: float, alpha: float) -> Answer:
+        q = q.reshape(self.barrier.shape) + self.barrier
+        gap = q.max(axis=1) - V
+        high, low = float(gap.max()), float(gap.min())
+        factor, residual = alpha / (1.0 - alpha), 0.5 * (high - low)
+        bound = factor * (residual + disagreement) + disagreement
+        return Answer(q + factor * 0.5 * (high + low), residual, disagreement, bound)
+
+    # ---- state
+
+    def state(self) -> dict[str, Array]:
+        """All that the next round needs; the operator is made again from the log and the visits."""
+        numbers = (self.generation, self.epoch, self.good, self.decided, -1 if self.began is None else self.began)
+        own = {"track": np.array(numbers, np.int64), "wordy": self.wordy.copy(), "seen": np.zeros(0)}
+        if self.visits is None:
+            return super().state() | own
+        own |= {"z": self.z.copy(), "V": self.V.copy(), "who": self.who.copy()}
+        own |= {"high": self.high.copy(), "low": self.low.copy(), "seen": np.array([self.disagreement, self.residual])}
+        own["last"] = np.array(list(self.last.items()), np.int64).reshape(-1, 2)
+        for name, flows in (("flow", self.flows), ("taken", self.taken)):
+            own |= {f"{name} {j}": flow.copy() for j, flow in flows.items()}
+        return super().state() | own
+
+    def _was_ahead(self, arrays: Mapping[str, Array]) -> bool:
+        return "z" in arrays
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Go on from a state."""
+        super().restore(arrays)
+        self.generation, self.epoch, self.good, decided, began = arrays["track"].tolist()
+        self.decided, self.began = bool(decided), None if began < 0 else began
+        self.wordy = arrays["wordy"].copy()
+        if "z" not in arrays:
+            return
+        self.z, self.V, self.who = arrays["z"].copy(), arrays["V"].copy(), arrays["who"].copy()
+        self.high, self.low = arrays["high"].copy(), arrays["low"].copy()
+        self.disagreement, self.residual = arrays["seen"].tolist()
+        self.generation, self.epoch, self.good, decided, _ = arrays["track"].tolist()
+        self.decided = bool(decided)
+        self.last = {int(j): int(r) for j, r in arrays["last"]}
+        named = {name: [n for n in arrays if n.startswith(f"{name} ")] for name in ("flow", "taken")}
+        self.flows = {int(n.split()[1]): arrays[n].copy() for n in named["flow"]}
+        self.taken = {int(n.split()[1]): arrays[n].copy() for n in named["taken"]}
