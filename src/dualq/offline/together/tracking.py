@@ -77,6 +77,7 @@ class TrackingAgent(CountingAgent):
         self.high = self.low = np.zeros(0)
         self.decided = False
         self.wordy = np.ones(task.size, bool)  # whose last message had a head: it may lack something
+        self.settled: tuple[int, int] | None = None  # the attempt and lives in which all had all pieces
         self.disagreement = self.residual = np.inf
 
     # ---- what engines ask
@@ -106,17 +107,26 @@ class TrackingAgent(CountingAgent):
             self._check()
             checks = self._said()
             flows = self._push(neighbours)
-        quiet = tracking and self._all_have_all()
+        quiet = tracking and self._settled()
         return [(to, self._packed(to, self._told(to, checks, flows, quiet))) for to in neighbours]
 
     def _told(self, to: int, checks: Array, flows: Mapping[int, Array], quiet: bool) -> dict[str, Array]:
         parts = {} if quiet and not self.wordy[to] else self._parts(to)
+        if parts and quiet:
+            parts["quiet"] = np.zeros(0)  # nothing is lacking here: no answer is needed
         if flows:
             parts["track"] = np.concatenate((checks, flows[to]))
         return parts
 
+    def _settled(self) -> bool:
+        """Whether all have all pieces: true until somebody begins anew."""
+        now = self.attempt, int(self.flood.life.sum())
+        if self.settled != now and self._all_have_all():
+            self.settled = now
+        return self.settled == now
+
     def _hear(self, message: Message) -> None:
-        self.wordy[message.sender] = "turn" in message.parts
+        self.wordy[message.sender] = "turn" in message.parts and "quiet" not in message.parts
         super()._hear(message)
         if "track" in message.parts and self.visits is not None:
             self._track(message.sender, message.round, message.parts["track"])
@@ -316,7 +326,8 @@ class TrackingAgent(CountingAgent):
     def state(self) -> dict[str, Array]:
         """All that the next round needs; the operator is made again from the log and the visits."""
         numbers = (self.generation, self.epoch, self.good, self.decided, -1 if self.began is None else self.began)
-        own = {"track": np.array(numbers, np.int64), "wordy": self.wordy.copy(), "seen": np.zeros(0)}
+        settled = np.array([] if self.settled is None else self.settled, np.int64)
+        own = {"track": np.array(numbers, np.int64), "wordy": self.wordy.copy(), "settled": settled}
         if self.visits is None:
             return super().state() | own
         own |= {"z": self.z.copy(), "V": self.V.copy(), "who": self.who.copy()}
@@ -335,6 +346,8 @@ class TrackingAgent(CountingAgent):
         self.generation, self.epoch, self.good, decided, began = arrays["track"].tolist()
         self.decided, self.began = bool(decided), None if began < 0 else began
         self.wordy = arrays["wordy"].copy()
+        known = arrays["settled"].tolist()
+        self.settled = (known[0], known[1]) if known else None
         if "z" not in arrays:
             return
         self.z, self.V, self.who = arrays["z"].copy(), arrays["V"].copy(), arrays["who"].copy()
