@@ -16,7 +16,7 @@ from dualq.app.cli import app
 from dualq.offline.approximate.learning import MISSING
 from dualq.worlds import continuous
 
-SHOP, MACHINE = continuous.Inventory(), continuous.Maintenance()
+SHOP, CLINIC = continuous.Inventory(), continuous.Dosing()
 COLUMNS = {
     "state": ["stock", "level", "weekday"],
     "action": "action",
@@ -24,6 +24,16 @@ COLUMNS = {
     "episode": "episode",
     "time": "step",
     "truncated": "last",
+}
+DOSES = {
+    "state": ["severity", "concentration"],
+    "action": "action",
+    "reward": "reward",
+    "episode": "episode",
+    "time": "step",
+    "terminal": "done",
+    "truncated": "last",
+    "approximation": "linear",
 }
 HERE = {"stock": 3.0, "level": 2.5, "weekday": "Fri"}
 
@@ -63,18 +73,18 @@ def run(fit, tmp_path_factory):
 # ---- what is said is true
 
 
-def test_the_truth_is_within_two_and_a_half_errors():
-    """12 logs; a normal error is beyond 2.5 deviations in 1.2% of logs: more than 2 of 12 has a chance below 0.0005."""
-    beyond = 0
-    for seed in range(12):
-        rows = continuous.record(SHOP, 1_000, 100 + seed)
-        found = learned(continuous.to_table(rows))
-        start = rows.starts
-        truth = continuous.returns(SHOP, found.policy.rule, seed=seed, episodes=1_000, start=start).mean()
-        best = found.chosen.expected
-        if best.standard_error is not None:
-            beyond += abs(best.value - truth) > 2.5 * best.standard_error
-    assert beyond <= 2
+def test_the_truth_is_within_two_errors():
+    """Ten logs of patients; a normal error is beyond 2 deviations in 4.6% of logs: 4 or more of 10 in 0.07%."""
+    beyond = judged = 0
+    for seed in range(10):
+        rows = continuous.record(CLINIC, 1_500, 100 + seed)
+        best = dualq.learn(continuous.to_table(rows), **DOSES).candidates[0]
+        if best.usable:
+            truth = continuous.returns(CLINIC, best.rule, seed=seed, episodes=1_000, start=rows.starts).mean()
+            judged += 1
+            beyond += abs(best.expected.value - truth) > 2 * best.expected.standard_error
+    assert judged >= 6
+    assert beyond <= 3
 
 
 def test_a_functions_value_is_never_promised_and_cells_say_on_which_condition(fit, cells):
@@ -111,17 +121,18 @@ def test_a_log_that_contradicts_itself_has_no_error_and_is_not_to_be_used():
 
 
 def test_a_limit_is_kept_in_the_true_problem():
-    """The truth is below the bound by 2 errors of its estimate at most: false alarms under 3% by the normal law."""
-    table = shop(3_000, seed=5)
-    free = learned(table, costs="stockout")
-    bound = round(free.costs["stockout"].value + 1.0 * free.costs["stockout"].standard_error, 3)
-    found = learned(table, costs="stockout", limits={"stockout": bound})
+    """The truth is beyond the bound with a chance of 2.5% by the normal law: the margin is 1.96 errors."""
+    table, costs = continuous.to_table(continuous.record(CLINIC, 3_000, seed=2)), {"costs": "side_effect"}
+    free = dualq.learn(table, **DOSES, **costs).candidates[0].costs["side_effect"]
+    bound = round(free.value + free.standard_error, 3)  # without a price, it is not within
+    found = dualq.learn(table, **DOSES, **costs, limits={"side_effect": bound})
     (limit,) = found.limits
     assert limit.kept
+    assert limit.price > 0.0
     assert limit.estimate.value + 1.96 * limit.estimate.standard_error <= bound
     assert not found.limits_kept  # expected, not promised
-    truth, _ = continuous.true_cost(SHOP, found.policy.rule, "stockout", episodes=1_000)
-    assert truth <= bound + 2 * limit.estimate.standard_error
+    truth, _ = continuous.true_cost(CLINIC, found.policy.rule, "side_effect", episodes=1_000)
+    assert truth <= bound
 
 
 def test_a_limit_out_of_reach_is_refused(table):
@@ -151,7 +162,7 @@ def test_many_are_asked_as_one_by_one_in_every_kind_of_frame(fit, table):
 
 
 def test_the_score_is_the_value_by_another_log(fit):
-    """By 3,000 fresh rows, with the truth by simulation: within 4 errors of 8% of it."""
+    """By 3,000 fresh rows: roughly the truth by simulation, and the same in both shapes."""
     import pandas
 
     fresh = shop(3_000, seed=9)
@@ -352,7 +363,7 @@ def test_the_command_line_from_a_file_to_an_action(tmp_path, table):
     acted = dualq_("act", str(out), "--state", json.dumps(HERE), "--seed", "0")
     assert json.loads(acted.stdout) == dualq.load(out).act(HERE, seed=0)
     facts = json.loads(dualq_("explain", str(out), "--state", json.dumps(HERE), "--json").stdout)
-    assert facts["actions"][0]["action"]["action"] in (0, 2, 4, 8)
+    assert {row["action"]["action"] for row in facts["actions"]} == {0, 2, 4, 8}
     assert facts["distance"] == pytest.approx(dualq.load(out).explain(HERE)["distance"])
     refused = dualq_("frontier", str(out), "--limit", "stockout")
     assert refused.exit_code != 0
@@ -369,3 +380,32 @@ def test_pages_of_twenty_columns_stay_short():
     facts = dict(read(found))
     assert facts["numbers"].endswith("and 12 more")
     assert found._repr_html_().count("<li>") <= 8
+
+
+def test_the_reports_tree_asks_each_question_once(fit):
+    """Leaves are in the order of the tree, so that those which begin alike stand together."""
+    for depth in range(1, 8):
+        begun = [leaf.path[:depth] for leaf in fit.leaves if len(leaf.path) >= depth]
+        together = [path for i, path in enumerate(begun) if i == 0 or path != begun[i - 1]]
+        assert len(together) == len(set(together))
+    states = fit.sample.state.at(np.arange(200))
+    for leaf in fit.leaves:  # both ways of saying it hold for the same states
+        numbers = dict(zip(fit.columns.numbers, states.numbers.T, strict=True))
+        days = np.array(fit.columns.categories["weekday"])[states.categories[:, 0]]
+
+        def holds(words, numbers=numbers, days=days):
+            if words.startswith("weekday = "):
+                return days == words.removeprefix("weekday = ")
+            if words.startswith("weekday not "):
+                return ~np.isin(days, words.removeprefix("weekday not ").split(" or "))
+            parts = words.split(" ")
+            if len(parts) == 5:
+                low, name, high = parts[0], parts[2], parts[4]
+            elif parts[1] == "<":
+                low, name, high = "-inf", parts[0], parts[2]
+            else:
+                low, name, high = parts[2], parts[0], "inf"
+            return (numbers[name] >= float(low)) & (numbers[name] < float(high))
+
+        both = [np.all([holds(words) for words in said], axis=0) for said in (leaf.conditions, leaf.path) if said]
+        assert all(np.array_equal(both[0], other) for other in both)

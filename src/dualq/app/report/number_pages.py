@@ -100,7 +100,7 @@ def _rules(fit: NumberFit) -> list[tuple[tuple[str, ...], str]]:
 
 
 def _tree(fit: NumberFit) -> str:
-    rules = _rules(fit)
+    rules = [(leaf.path, action) for leaf, (_, action) in zip(fit.leaves, _rules(fit), strict=True)]
     return text(f"Always {rules[0][1]}.") if len(rules) == 1 else tree(rules)
 
 

@@ -98,7 +98,7 @@ def candidates_words(fit: NumberFit) -> list[str]:
     return [
         "speaks for it: the share of the log's rows that count for this policy. Below 3% it goes where the log never "
         "was, and no error is given.",
-        CHOSEN,
+        *([] if fit.limits else [CHOSEN]),
         fit.reason,
     ]
 

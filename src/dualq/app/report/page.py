@@ -150,7 +150,8 @@ def table(
     On a narrow screen it scrolls, or (stack) its cells stand below each other; columns in `spare` are left out there.
     """
     rows = [list(row) for row in rows]
-    number = [all(_is_number(row[i]) for row in rows) and bool(rows) for i in range(len(header))]
+    filled = [[row[i] for row in rows if row[i] != ""] for i in range(len(header))]
+    number = [bool(column) and all(map(_is_number, column)) for column in filled]
 
     def cell(tag: str, i: int, value: object) -> str:
         words = f"{value:,.4g}" if isinstance(value, float) else f"{value:,}" if type(value) is int else str(value)
@@ -166,7 +167,7 @@ def table(
 
 def _is_number(value: object) -> bool:
     """A number, or the text of one with what belongs to it: `1,234`, `5%`, `2.1 ± 0.3`."""
-    return isinstance(value, int | float) or (value != "" and not set(str(value)) - set("0123456789,.-+±%e< "))
+    return isinstance(value, int | float) or (not set(str(value)) - set("0123456789,.-+±%e< "))
 
 
 def listed(items: Iterable[str]) -> str:

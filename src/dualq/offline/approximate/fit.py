@@ -33,7 +33,7 @@ from dualq.model import FORMAT, FunctionPolicy, Seed, dataclass_kind, write_save
 from dualq.offline.approximate.candidates import Candidate, Choice
 from dualq.offline.approximate.evaluation import evaluated
 from dualq.offline.approximate.inputs import Inputs
-from dualq.offline.approximate.partition import conditions
+from dualq.offline.approximate.partition import conditions, questions
 from dualq.offline.approximate.price_search import PricedLimit
 from dualq.offline.approximate.surrogate import Dependence, Surrogate, dependence, importance, surrogate
 from dualq.offline.approximate.tree import matrix_of
@@ -88,9 +88,10 @@ class GridCell(NamedTuple):
 class Leaf(NamedTuple):
     """One of a few rules that sum up the policy."""
 
-    conditions: tuple[str, ...]
+    conditions: tuple[str, ...]  # one for each column
     action: int
     share: float  # of the log's states
+    path: tuple[str, ...]  # the same question by question
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,9 +227,9 @@ class NumberFit:
         """The tree of `rules`, leaf by leaf."""
         found = self.rules
         share = np.bincount(found.tree.leaf_of(matrix_of(self.sample.state)), minlength=found.tree.leaves)
-        said = conditions(found.tree, self.columns)
-        each = zip(said, found.answer.tolist(), share / len(self.sample), strict=True)
-        return [Leaf(tuple(words), action, float(part)) for words, action, part in each]
+        said, asked = conditions(found.tree, self.columns), questions(found.tree, self.columns)
+        each = zip(said, found.answer.tolist(), (share / len(self.sample)).tolist(), asked, strict=True)
+        return [Leaf(tuple(words), action, part, tuple(path)) for words, action, part, path in each]
 
     @cached_property
     def importance(self) -> dict[str, float]:

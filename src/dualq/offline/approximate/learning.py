@@ -104,7 +104,7 @@ def learn_numbers(opened: Read, asked: Asked, begin: Begin) -> NumberFit:
     else:
         candidates = [one for name in names for one in task.candidates(name)]
     candidates = [*candidates, task.clone]
-    choice = Choice(0, f"The {names[0]} policy keeps the limits.") if limits else choose(candidates)
+    choice = Choice(0, _kept(names[0], limits)) if limits else choose(candidates)
     chosen = candidates[choice.place]
     cells = task.cells if chosen.learner == "partition" else None
     if cells is not None:
@@ -130,6 +130,12 @@ def learn_numbers(opened: Read, asked: Asked, begin: Begin) -> NumberFit:
         inside=None if cells is None else cells.inside,
         remarks=tuple(remarks),
     )
+
+
+def _kept(learner: str, limits: Sequence[PricedLimit]) -> str:
+    if all(limit.kept for limit in limits):
+        return f"The {learner} policy is expected to keep the limits, and to earn the most of those that were tried."
+    return f"The {learner} policy comes nearest to the limits."
 
 
 def _check_rows(rows: NumberRows) -> None:

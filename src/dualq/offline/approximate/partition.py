@@ -231,6 +231,17 @@ def conditions(tree: Tree, columns: StateColumns) -> list[list[str]]:
     return found
 
 
+def questions(tree: Tree, columns: StateColumns) -> list[list[str]]:
+    """The same question by question, from the root on: leaves below one question begin alike."""
+    names = (*columns.numbers, *columns.categories)
+
+    def words(node: int, yes: bool) -> str:
+        name = names[int(tree.feature[node])]
+        return _words(name, [(float(tree.threshold[node]), yes)], columns.categories.get(name))
+
+    return [[words(node, yes) for node, yes in path] for path in tree.paths()]
+
+
 def _answers(tree: Tree, path: list[tuple[int, bool]], column: int) -> list[tuple[float, bool]]:
     """The thresholds of one column, and whether the answer was yes."""
     return [(float(tree.threshold[node]), yes) for node, yes in path if tree.feature[node] == column]
