@@ -174,3 +174,20 @@ def test_what_does_not_vary_is_not_found_and_one_group_is_too_few():
     assert held_out_r2(X, np.full(200, 1e9 / 3), np.arange(200)) == 0.0
     with pytest.raises(LogError, match="needs two groups"):
         held_out_r2(X, X[:, 0], np.zeros(200))
+
+
+def test_neighbours_that_answer_alike_are_joined():
+    """Random trees with random answers: each state has the same answer, and no stretch of a number is cut in vain."""
+    rng, fewer = np.random.default_rng(0), 0
+    for _ in range(60):
+        X, Y = rng.random((300, 2)), np.eye(3)[rng.integers(0, 3, 300)]
+        tree = grown_tree(X, Y, categories=0, max_leaves=8, min_rows=5)
+        answer = rng.integers(0, 2, tree.leaves)
+        merged = tree.merged(answer)
+        kept = np.array([answer[tree.leaf_of(X)][merged.leaf_of(X) == leaf][0] for leaf in range(merged.leaves)])
+        joined = merged.joined(kept)
+        said = [kept[merged.leaf_of(X)][joined.leaf_of(X) == leaf] for leaf in range(joined.leaves)]
+        assert all(len(set(answers.tolist())) == 1 for answers in said)
+        assert joined.leaves == joined.left.size // 2 + 1
+        fewer += joined.leaves < merged.leaves
+    assert fewer > 10

@@ -74,17 +74,17 @@ def run(fit, tmp_path_factory):
 
 
 def test_the_truth_is_within_two_errors():
-    """Ten logs of patients; a normal error is beyond 2 deviations in 4.6% of logs: 4 or more of 10 in 0.07%."""
+    """Six logs of patients; a normal error is beyond 2 deviations in 4.6% of logs: 3 or more of 6 in 0.2%."""
     beyond = judged = 0
-    for seed in range(10):
+    for seed in range(6):
         rows = continuous.record(CLINIC, 1_500, 100 + seed)
         best = dualq.learn(continuous.to_table(rows), **DOSES).candidates[0]
         if best.usable:
             truth = continuous.returns(CLINIC, best.rule, seed=seed, episodes=1_000, start=rows.starts).mean()
             judged += 1
             beyond += abs(best.expected.value - truth) > 2 * best.expected.standard_error
-    assert judged >= 6
-    assert beyond <= 3
+    assert judged >= 4
+    assert beyond <= 2
 
 
 def test_a_functions_value_is_never_promised_and_cells_say_on_which_condition(fit, cells):
