@@ -5,7 +5,8 @@ Other packages that compile (QuantEcon) have a cache for each process: two that 
 leave a file behind that crashes whoever loads it (seen on a fresh machine).
 
 Where Python is told to write no bytecode, as in many containers, every process would compile the sources of all that it
-imports, for seconds: then they are kept beside the kernels, unless the run is to keep no cache (-p no:cacheprovider).
+imports, for seconds: then they are kept beside the kernels. Where sources are broken on purpose (test_mutants.py),
+bytecode could outlive its source, and nothing is kept.
 """
 
 import os
@@ -29,7 +30,7 @@ settings.load_profile("dualq")
 
 def pytest_configure(config):
     """Once dualq's kernels have their folder, what others compile goes elsewhere."""
-    if sys.dont_write_bytecode and config.pluginmanager.hasplugin("cacheprovider"):
+    if sys.dont_write_bytecode and "DUALQ_MUTANT" not in os.environ:
         keep_bytecode()
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):  # else others run the tests
         import_module("dualq.base.kernels")

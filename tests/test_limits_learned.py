@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
 import csv
 import dataclasses
+import functools
 import io
 import itertools
 import json
@@ -41,16 +43,17 @@ TRUE = dualq.MDP(P, PAY, ALPHA)
 
 def rows(n, seed):
     """A walk under a behaviour that prefers to run slowly, drawn here and nowhere else."""
-    rng = np.random.default_rng(seed)
+    rng, upto, pays, breaks = np.random.default_rng(seed), P.cumsum(axis=2).tolist(), PAY.tolist(), BREAKS.tolist()
     s, columns = 0, []
-    for u, v, w in rng.random((n, 3)):
+    for u, v, w in rng.random((n, 3)).tolist():
         a = int(u < 0.4)
-        s_next = int(np.searchsorted(np.cumsum(P[s, a]), v * (1.0 - 1e-12)))
-        columns.append((s, a, PAY[s, a], s_next, float(w < BREAKS[s, a])))
+        s_next = bisect.bisect_left(upto[s][a], v * (1.0 - 1e-12))
+        columns.append((s, a, pays[s][a], s_next, float(w < breaks[s][a])))
         s = s_next
     return [np.array(column) for column in zip(*columns, strict=True)]
 
 
+@functools.cache
 def recorded(n, seed):
     s, a, r, s_next, broken = rows(n, seed)
     ranges = {"broken": (0.0, 1.0)}

@@ -47,6 +47,8 @@ def spark():
         pytest.skip("Spark needs Java")
     builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.ui.showConsoleProgress", "false")
+    quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # Java compiles for minutes to come; these tests take seconds
+    builder = builder.config("spark.driver.extraJavaOptions", quick)
     session = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session

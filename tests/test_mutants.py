@@ -25,7 +25,8 @@ def copy(tmp_path_factory):
 
 def ran(copy: Path, tests) -> subprocess.CompletedProcess:
     """The tests with the copy in the place of the package; kernels as plain Python, which needs no compiling."""
-    where = {"PYTHONPATH": str(copy.parent), "NUMBA_DISABLE_JIT": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    where = {"PYTHONPATH": str(copy.parent), "NUMBA_DISABLE_JIT": "1"}
+    where |= {"PYTHONDONTWRITEBYTECODE": "1", "DUALQ_MUTANT": "1"}
     words = [sys.executable, "-m", "pytest", "-x", "-n", "0", "-p", "no:cacheprovider"]
     return subprocess.run(
         [*words, *tests], cwd=TESTS, env=os.environ | where, capture_output=True, text=True, timeout=600

@@ -64,6 +64,7 @@ Array = np.ndarray
 GRID = np.concatenate([[1e-6], 10.0 ** np.arange(-2.0, 4.25, 0.5)])  # the values that k can have
 EM_STEPS = 30
 PARTS = 0.0, 0.003, 0.01, 0.03  # the values that q can have
+FEW_ACTIONS = 50  # up to here their products are quicker as full matrices
 MANY_ACTIONS = 1_000  # from here on effects of single actions are not looked for
 STANDS_OUT = 4.0  # squared standard errors from which on a pair is more and more left alone
 ALIKE = 1e4  # rows of the log's variance beside a state's own, where states do not differ in it
@@ -280,12 +281,19 @@ def action_effects(rows: Rows, moments: Moments, shares: Array, sigma2: Array, p
     told = thin.any(axis=1)
     v, mean, mass = v[told], moments.mean[told], v[told].sum(axis=1)
     apart = mean - ((v * mean).sum(axis=1) / mass)[:, None]
-    b, weights = (v * apart).sum(axis=0), sp.csr_array(v)
-    D = np.diag(v.sum(axis=0)) - (weights.T @ sp.diags_array(1.0 / mass) @ weights).toarray()
+    b, D = (v * apart).sum(axis=0), np.diag(v.sum(axis=0)) - _together(v, mass)
     spread = np.eye(b.size) + t * D
     effects = np.linalg.solve(spread, t * b)
     fit = np.log(v[v > 0.0]).sum() - np.log(mass).sum() - (v * apart**2).sum()
     return effects, float(0.5 * (fit + b @ effects - np.linalg.slogdet(spread)[1]))
+
+
+def _together(v: Array, mass: Array) -> Array:
+    """v' diag(1 / mass) v (A, A); with many actions, of which a state has seen few, by sparse matrices."""
+    if v.shape[1] <= FEW_ACTIONS:
+        return v.T @ (v / mass[:, None])
+    weights = sp.csr_array(v)
+    return (weights.T @ sp.diags_array(1.0 / mass) @ weights).toarray()
 
 
 def _less_own(shares: Array, part: float) -> Array:
