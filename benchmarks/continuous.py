@@ -10,7 +10,8 @@ them has, in hindsight, above the one that was chosen, as a share of the same.
 
     --only NAMES   problems                          --rows N ...   rows of each log
     --logs N       how many logs of each size        --first SEED   the first
-    --jobs N       processes                         --methods      dualq's ways: auto partition linear neural bins
+    --jobs N       processes                         --methods      dualq's ways: auto light partition linear neural
+                                                                    bins; light is auto where JAX is missing
     --peers        cloning FQI IQL; "none" for none  --peer-logs N  the first N logs only, for peers and bins
     --rules        linear neural: every rule that a learner offers, valued by `evaluated`, before one is chosen
 """
@@ -30,6 +31,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from importlib import import_module
 from typing import NamedTuple
+from unittest import mock
 
 import numpy as np
 from common import markdown, publish
@@ -38,6 +40,7 @@ from controls import CONTROLS, added_up, agree
 
 import dualq
 from dualq.logs.reading.schema import Bins
+from dualq.offline.approximate import learning
 from dualq.worlds.continuous import PROBLEMS, record, returns, to_table, true_gain
 
 # What the log's rule is worth, by 200,000 episodes, and how much more the policy of a fine grid is, by 50,000 under
@@ -166,13 +169,19 @@ def approximated(rows, discount, seed, approximation):
     ]
 
 
+def light(rows, discount, seed):
+    """What `auto` does where JAX is missing: every learner but the networks."""
+    with mock.patch.object(learning, "NEURAL", ("a package that is not there",)):
+        return [(name.replace("auto", "light"), *rest) for name, *rest in approximated(rows, discount, seed, "auto")]
+
+
 def binned(rows, discount, seed, bins=8):
     fit = learned(rows, discount, seed, bins=dict.fromkeys(rows.columns.numbers, bins), approximation="table")
     return [("bins", by_table(fit, rows), fit.expected.value, fit.expected.standard_error, fit.verdict)]
 
 
 WAYS = {name: partial(approximated, approximation=name) for name in ("auto", "partition", "linear", "neural")}
-WAYS["bins"] = binned
+WAYS |= {"light": light, "bins": binned}
 
 
 def offered(rows, discount, seed, learner):
