@@ -439,6 +439,7 @@ def test_help_names_every_command_and_no_arguments_mean_help(capsys):
     help_text = capsys.readouterr().out
     commands = help_text[help_text.index("Commands:") :].splitlines()[1:]
     assert {line.split()[0] for line in commands if line.strip()} == {
+        "agent",
         "act",
         "example",
         "explain",

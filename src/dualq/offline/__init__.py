@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from dualq.offline.together.iterated import IterateFit as IterateFit
     from dualq.offline.together.learning import Together as Together
     from dualq.offline.together.learning import learn_together as learn_together
+    from dualq.offline.together.mail import Plan as Plan
+    from dualq.offline.together.mail import run_agent as run_agent
     from dualq.offline.together.network import Network as Network
 
 __getattr__, __dir__, __all__ = face(__name__, __file__)

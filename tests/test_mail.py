@@ -1,0 +1,118 @@
+"""`dualq agent`: real processes with files between them, kills among them, against the pooled log."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dualq
+from dualq.offline import Plan, run_agent
+
+
+def started(folder: Path, agent: int) -> subprocess.Popen:
+    words = ["agent", "--log", f"{agent}.parquet", "--id", str(agent), "--network", "net.json", "--mail", "mail"]
+    words += ["--every", "0.05", "--out", f"run{agent}"]
+    command = [sys.executable, "-m", "dualq", *words]
+    return subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def agreed(folder: Path, share: str, discount: float = 0.9) -> list[dualq.ArrayLog]:
+    plan = {"run": "test", "edges": [[0, 1], [1, 2], [2, 0]], "discount": discount, "share": share}
+    (folder / "net.json").write_text(json.dumps(plan))
+    logs = [dualq.problems.two_state().record(steps=200, seed=seed) for seed in range(3)]
+    for k, log in enumerate(logs):
+        log.to_parquet(folder / f"{k}.parquet")
+    return logs
+
+
+def pooled(logs: list[dualq.ArrayLog]) -> dualq.ArrayLog:
+    names = ("state", "action", "reward", "next_state")
+    join = [np.concatenate([getattr(log, name) for log in logs]) for name in names]
+    return dualq.ArrayLog(*join, logs[0].states, logs[0].actions, reward_range=logs[0].reward_range)
+
+
+@pytest.mark.parametrize("share", ["masked counts", "iterates"])
+def test_agents_with_files_between_them_that_stop_and_go_on(share: str, tmp_path: Path):
+    """Threads in the place of processes; agent 2 stops after every few rounds and is made again from its state."""
+    logs, plan = agreed(tmp_path, share), Plan.read(tmp_path / "net.json", key=b"of the houses")
+
+    def house(agent: int) -> object:
+        for most in range(3, 1000, 3) if agent == 2 else [None]:
+            state, mail = tmp_path / f"{agent}.npz", tmp_path / "mail"
+            try:
+                return run_agent(agent, plan, logs[agent], mail, state, every=0.01, most_rounds=most)
+            except dualq.LogError:
+                continue  # it has done its rounds
+        raise AssertionError
+
+    with ThreadPoolExecutor(3) as threads:
+        fits = list(threads.map(house, range(3)))
+    pool = pooled(logs)
+    for fit in fits:
+        if isinstance(fit, dualq.IterateFit):
+            exact = dualq.solve(pool.counts().mdp(0.9)).Q
+            assert np.abs(fit.Q - exact).max() <= fit.error_bound + 1e-9
+            assert np.array_equal(fit.Q, fits[0].Q)
+        else:
+            assert np.array_equal(fit.solution.Q, dualq.learn(pool, discount=0.9, certificate=None).solution.Q)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", ["masked counts", "iterates"])
+def test_three_houses_one_of_which_is_killed_again_and_again(share: str, tmp_path: Path):
+    logs = agreed(tmp_path, share)
+    houses = [started(tmp_path, k) for k in range(2)]
+    state = tmp_path / "agent-2.state.npz"
+    kills = 0
+    while kills < 2:  # once its state is there, it is killed in the middle of whatever it does
+        victim = started(tmp_path, 2)
+        before, deadline = state.stat().st_mtime_ns if state.exists() else 0, time.monotonic() + 60
+        while victim.poll() is None and time.monotonic() < deadline:
+            if state.exists() and state.stat().st_mtime_ns > before:
+                victim.send_signal(signal.SIGKILL)
+                break
+            time.sleep(0.005)
+        victim.communicate()
+        kills += 1
+    houses.append(started(tmp_path, 2))
+    said = [house.communicate(timeout=120) for house in houses]
+    assert [house.returncode for house in houses] == [0, 0, 0], said
+    join = [
+        np.concatenate([getattr(log, name) for log in logs]) for name in ("state", "action", "reward", "next_state")
+    ]
+    pool = dualq.ArrayLog(*join, logs[0].states, logs[0].actions, reward_range=logs[0].reward_range)
+    policies = [(tmp_path / f"run{k}" / "policy.csv").read_bytes() for k in range(3)]
+    assert policies[0] == policies[1] == policies[2]
+    if share == "masked counts":
+        wanted = dualq.learn(pool, discount=0.9)
+        for k in range(3):
+            fit = dualq.load(tmp_path / f"run{k}")
+            assert np.array_equal(fit.solution.Q, wanted.solution.Q)
+            assert fit.counts.total == 600
+
+
+def test_bad_plans_are_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    from dualq.app.cli import run
+
+    agreed(tmp_path, "masked counts")
+    words = ["agent", "--log", str(tmp_path / "0.parquet"), "--mail", str(tmp_path / "mail"), "--id", "0", "--network"]
+    for text, said in (
+        ("{", "cannot be read"),
+        ('{"edges": [[0, 1], [2, 3]], "discount": 0.9}', "never connected"),
+        ('{"edges": [[0, 1]], "discount": 0.9, "share": "rows"}', "share is 'rows'"),
+        ('{"edges": [[0, 1]]}', "discount"),
+    ):
+        (tmp_path / "bad.json").write_text(text)
+        assert run([*words, str(tmp_path / "bad.json")]) == 2
+        assert said in capsys.readouterr().err
+    words[words.index("0")] = "7"
+    assert run([*words, str(tmp_path / "net.json")]) == 2
+    assert "there is no agent 7" in capsys.readouterr().err
