@@ -9,6 +9,7 @@ import dualq
 from dualq.base import load_arrays, save_arrays
 from dualq.offline.together.agents import Task
 from dualq.offline.together.agreement import common_to
+from dualq.offline.together.leak import attack
 from dualq.offline.together.simulation import Simulation
 from dualq.offline.together.tables import House
 from dualq.offline.together.tracking import TrackingAgent
@@ -200,3 +201,18 @@ def test_no_failure_goes_unseen(seed: int):
         return
     Q, seen = exact(logs, 0.99), pooled(logs).counts().visits > 0
     assert np.abs(together.fits[0].Q - Q)[seen].max() < 1e-5
+
+
+def test_a_hub_rebuilds_the_table_of_a_leaf():
+    """Iterates are not private: counts of a leaf to a millionth of a row, and the sums of its rewards."""
+    rng = np.random.default_rng(1)
+    logs = []
+    for rows in (300, 200, 400, 100):
+        s, a, s_next = rng.integers(4, size=rows), rng.integers(2, size=rows), rng.integers(4, size=rows)
+        logs.append(dualq.ArrayLog(s, a, rng.normal(size=rows).clip(-3, 3), s_next, 4, 2, reward_range=(-3, 3)))
+    found = attack([House.of(log) for log in logs], common_to(logs), 0.9, rounds=20, leaf=2)
+    counts = np.zeros((8, 4))
+    np.add.at(counts, (logs[2].state * 2 + logs[2].action, logs[2].next_state), 1.0)
+    sums = np.bincount(logs[2].state * 2 + logs[2].action, logs[2].reward, 8)
+    assert np.abs(found.counts - (counts - counts.mean(axis=1, keepdims=True))).max() < 1e-6
+    assert np.abs(found.reward_sums - sums).max() < 1e-9

@@ -215,14 +215,17 @@ class TrackingAgent(CountingAgent):
     # ---- a round
 
     def _iterate(self) -> None:
-        z, V = self.z, self.V
+        new = self.next_V(self.z, self.V)
+        self.z[:-1] += self.M @ (new - self.V)
+        self.V = new
+
+    def next_V(self, z: Array, V: Array) -> Array:
+        """V' of an agent that has (y, w) and V: all that it takes is known to everybody."""
         best = (z[:-1].reshape(self.barrier.shape) / z[-1] + self.barrier).max(axis=1)
         b = 0.5 * min(1.0, z[-1])
         new = (1.0 - b) * V + b * best
         new -= new.mean()
-        np.minimum(np.maximum(new, -self.limit, out=new), self.limit, out=new)
-        z[:-1] += self.M @ (new - V)
-        self.V = new
+        return np.minimum(np.maximum(new, -self.limit, out=new), self.limit, out=new)
 
     def _push(self, neighbours: Sequence[int]) -> dict[int, Array]:
         share = self.z / (1 + len(neighbours))
