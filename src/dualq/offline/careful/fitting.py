@@ -50,7 +50,8 @@ def fitted(rows: Rows, pessimism: float, pooling: float = 1.0) -> Fitted:
         return _plug_in(rows)
     V = rows.behaviour.value(rows.plug_in)
     lean, sigma2, penalty = alone(rows), np.zeros(rows.n.shape), np.zeros(rows.n.shape)
-    shares, mdp, pooled, moved = lean.own, rows.plug_in, rows.plug_in, np.inf
+    shares, mdp, moved = lean.own, rows.plug_in, np.inf
+    model = pooled = rows.plug_in
     unknown_value, chance = 0.0, _chance_unknown(rows, rows.plug_in, rows.behaviour)
     for round_ in range(ROUNDS):
         moments = rows.moments(V)
@@ -61,7 +62,9 @@ def fitted(rows: Rows, pessimism: float, pooling: float = 1.0) -> Fitted:
         penalty = bernstein_penalty(rows.n, rows.total, shares, sigma2, moments.spread, z)
         # The average that it is itself a part of, while the policy stays.
         unknown_value = (float(rows.total @ V) / rows.total.sum() - chance * unknown_value) / (1.0 - chance)
-        pooled = rows.pooled_model(lean, unknown_value)
+        if round_ < POOLING_ROUNDS:  # from then on the pooling stays
+            model = rows.pooled(lean)
+        pooled = rows.worth(model, unknown_value)
         mdp = pooled.paying(pooled.rewards - penalty)
         V_before, V = V, _optimal(mdp)
         chance = _chance_unknown(rows, pooled, TablePolicy.greedy(mdp.q_values(V), mdp.states, mdp.actions))

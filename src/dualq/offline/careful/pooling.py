@@ -168,14 +168,16 @@ class Rows:
 
     def pooled_model(self, lean: Lean, unknown_value: float) -> MDP:
         """(P~, R~); states without a known future are worth `unknown_value`."""
+        return self.worth(self.pooled(lean), unknown_value)
+
+    def pooled(self, lean: Lean) -> MDP:
+        """(P~, R~), states without a known future worth nothing yet."""
         plug_in, (S, A) = self.plug_in, self.n.shape
         P, R = plug_in.transitions, plug_in.rewards
-        own = np.where(self.supported, lean.own, 1.0)
-        average, one = (1.0 - own) * (1.0 - lean.tilt), (1.0 - own) * lean.tilt
+        own, average, one = self._parts(lean)
         mean_reward = (self.habit * R).sum(axis=1, keepdims=True)
         rewards = own * R + average * mean_reward + one * np.take_along_axis(R, lean.toward, axis=1)
         rewards = np.where(self.supported, rewards, R)
-        rewards[self.unknown] = (1.0 - plug_in.discount) * unknown_value
         if not (own < 1.0).any():
             return plug_in.paying(rewards)
         s, a = np.nonzero(self.supported)
@@ -187,6 +189,17 @@ class Rows:
         return MDP(
             P, rewards, plug_in.discount, states=plug_in.states, actions=plug_in.actions, available=plug_in.available
         )
+
+    def worth(self, pooled: MDP, unknown_value: float) -> MDP:
+        """The pooled model with states without a known future worth `unknown_value`."""
+        rewards = pooled.rewards.copy()
+        rewards[self.unknown] = (1.0 - pooled.discount) * unknown_value
+        return pooled.paying(rewards)
+
+    def _parts(self, lean: Lean) -> tuple[Array, Array, Array]:
+        """How much of a row is the pair's own, its state's average and one other pair's."""
+        own = np.where(self.supported, lean.own, 1.0)
+        return own, (1.0 - own) * (1.0 - lean.tilt), (1.0 - own) * lean.tilt
 
 
 def _spread(x: Array, group: Array, groups: int) -> Array:
