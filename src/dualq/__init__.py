@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from dualq.online import SPDRL as SPDRL
     from dualq.online import Algorithm as Algorithm
     from dualq.online import PrimalDual as PrimalDual
+    from dualq.online import QDLearning as QDLearning
     from dualq.online import QLearning as QLearning
     from dualq.online import Regret as Regret
     from dualq.online import SafeSPDQ as SafeSPDQ

@@ -5,6 +5,7 @@ spd_q, spd_q_limited         Algorithm 1, stochastic primal-dual Q-learning; the
 spd_q_linear                 the same with linear features of the state
 spd_rl, primal_dual          the earlier primal-dual method and its modification; the deterministic iteration
 q_learning, pdhg             the standard; primal-dual hybrid gradient on the counts of the rows so far
+qd_learning                  several agents with rewards of their own, and neighbours that compare
 settings, distributions      what a user chooses for any primal-dual method; what is known of M_k
 step_sizes                   step sizes, as numbers that kernels read
 training                     the loop: chunks, progress, history, checkpoints; tasks, metrics and stopping rules for it
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from dualq.online.q_learning import QLearning as QLearning
     from dualq.online.q_learning import linear as linear
     from dualq.online.q_learning import visits as visits
+    from dualq.online.qd_learning import QDLearning as QDLearning
     from dualq.online.spd_q import SPDQ as SPDQ
     from dualq.online.spd_q_limited import SafeSPDQ as SafeSPDQ
     from dualq.online.spd_q_linear import SPDQLinear as SPDQLinear
