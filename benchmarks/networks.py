@@ -137,7 +137,7 @@ def unseen(runs):
             continue
         answered += 1
         known = np.isfinite(exact)
-        wrong += np.abs(agents[0].found().Q - exact)[known].max() > 1e-5
+        wrong += np.abs(agents[0].found().Q[known] - exact[known]).max() > 1e-5
     return markdown(
         ["runs", "answered", "said that there is no answer", "wrong answers"], [[runs, answered, refused, wrong]]
     )
