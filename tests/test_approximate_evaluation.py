@@ -213,7 +213,7 @@ def test_rows_may_begin_within_an_episode():
 
 
 def test_no_error_where_the_features_do_not_carry_the_values(monkeypatch):
-    rows = walk(60, 5)
+    rows = walk(200, 5)
     found = evaluated(rows, push_far, ALPHA, rows.starts)
     monkeypatch.setattr(evaluation, "held_out_r2", lambda *_: 0.06)
     assert found.standard_error is None

@@ -14,7 +14,8 @@ from dualq.logs import NumberRows
 from dualq.model import TablePolicy, read_saved, unpacked, write_saved
 from dualq.offline.approximate import neural
 from dualq.offline.approximate.inputs import Inputs
-from dualq.offline.approximate.networks import NETWORK_KINDS, Network, SoftmaxRule, SupportedRule, TiltedRule
+from dualq.offline.approximate.kinds import RULE_KINDS
+from dualq.offline.approximate.networks import Network, SoftmaxRule, SupportedRule, TiltedRule
 from dualq.worlds import problems
 
 S, A = 12, 3
@@ -96,9 +97,9 @@ def test_the_most_probable_action_is_always_supported():
 
 def test_rules_that_were_saved_decide_alike(tmp_path):
     rules, states, _ = some_rules()
-    write_saved(tmp_path / "rules.npz", NETWORK_KINDS, rules=rules)
+    write_saved(tmp_path / "rules.npz", RULE_KINDS, rules=rules)
     trees, arrays = read_saved(tmp_path / "rules.npz")
-    for name, rule in unpacked(trees["rules"], arrays, NETWORK_KINDS).items():
+    for name, rule in unpacked(trees["rules"], arrays, RULE_KINDS).items():
         assert (rule(states) == rules[name](states)).all()
 
 

@@ -72,7 +72,7 @@ def test_a_saved_solution_comes_back_and_a_damaged_one_does_not(tmp_path):
         ({"method": "magic"}, "no method 'magic'; there are dynamic, mpi, krylov, lp"),
         ({"tolerance": 0.0}, r"tolerance is 0\.0; it must be a positive number"),
         ({"method": ""}, "no method ''"),
-        ({"weights": [1.0, -1.0]}, "weight of state=1 is -1; weights must be positive"),
+        ({"weights": [1.0, -1.0]}, "weight of state=1 is -1; weights must be finite and not negative"),
         ({"distribution": [[0.5, 0.5], [0.0, 0.0]]}, r"distribution at \(state=1, action=0\) is 0; it must be pos"),
         ({"distribution": [0.5, 0.5]}, r"distribution has shape \(2,\); it must be \(2, 2\)"),
     ],

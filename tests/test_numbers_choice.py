@@ -12,26 +12,20 @@ from dualq.offline.approximate.price_search import MARGIN, limits_on, priced, se
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.worlds import continuous
 
-ORDER = ["neural, supported", "linear", "partition"]
-
 
 def candidate(name, value, error, gain_error, logged=10.0):
     return Candidate(name, None, Estimate(value, error), Estimate(value - logged, gain_error), 0.5, 0.0, None)
 
 
 def naive_choice(candidates):
-    """The rule, read from the page: preferred first, unless clearly beaten, unless not clearly better than the log."""
-    can_be_judged = [c for c in candidates if c.expected.standard_error is not None and c.name != "clone"]
-    if not can_be_judged:
-        return "clone"
-    best = min(can_be_judged, key=lambda c: ORDER.index(c.name) if c.name in ORDER else 9)
-    base = best
-    for other in can_be_judged:
-        both = (other.expected.standard_error**2 + base.expected.standard_error**2) ** 0.5
-        clearly = other.expected.value > base.expected.value + 2 * both
-        if clearly and (best is base or other.expected.value > best.expected.value):
-            best = other
-    return best.name if best.gain.value > 2 * best.gain.standard_error else "clone"
+    """The rule, read from the page: the largest gain less two errors, and the clone where none is above 0."""
+    best, most = "clone", 0.0
+    for c in candidates:
+        if c.name != "clone" and c.expected.standard_error is not None:
+            left = c.gain.value - 2 * c.gain.standard_error
+            if left > most:
+                best, most = c.name, left
+    return best
 
 
 def test_the_choice_is_that_of_the_rule():

@@ -409,3 +409,20 @@ def test_the_reports_tree_asks_each_question_once(fit):
 
         both = [np.all([holds(words) for words in said], axis=0) for said in (leaf.conditions, leaf.path) if said]
         assert all(np.array_equal(both[0], other) for other in both)
+
+
+def test_a_state_that_misses_something_has_no_error():
+    """Without the stock, the row before tells what follows: nothing that is expected may be believed."""
+    table = continuous.to_table(continuous.record(SHOP, 6_000, 1))
+    table["tick"] = np.random.default_rng(0).random(len(table["reward"]))
+    found = dualq.learn(table, **(COLUMNS | {"state": "tick"}), approximation="linear", discount=0.95)
+    linear = next(one for one in found.candidates if one.name == "linear")
+    assert linear.expected.standard_error is None
+    assert "the state misses something" in linear.doubt
+    assert found.approximation == "clone"
+
+
+def test_where_rows_are_too_few_for_the_features_no_error_is_given():
+    found = dualq.learn(continuous.to_table(continuous.record(SHOP, 1_000, 2)), **COLUMNS, approximation="linear")
+    assert {one.doubt for one in found.candidates} == {"the log has too few rows"}
+    assert found.approximation == "clone"

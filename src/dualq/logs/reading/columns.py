@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dualq.base import LogError, count
 from dualq.logs.counts import Counts
@@ -46,8 +46,9 @@ def check_columns(opened: Source, q: Questions) -> None:
     """A LogError where the action is continuous, the state is free text, or nearly every row has a state of its own."""
     with reading(opened.name):
         loose = [column for column in (*q.schema.action, *q.schema.state) if column not in q.bins]
-        numbers = numbers_in(q.table, dict.fromkeys(loose))
-        action, state = crowded_action(opened.name, q, numbers), free_text(opened.name, q)
+        facts = first_facts(q.table, dict.fromkeys(loose), ask=q.row)
+        numbers = {column: x for column, x in facts.items() if x.length is None}
+        action, state = crowded_action(opened.name, q, numbers), free_text(opened.name, q, facts)
         if wrong := action or state or crowded_state(opened.name, q, numbers):
             raise wrong
 
@@ -57,28 +58,49 @@ def check_columns(opened: Source, q: Questions) -> None:
 
 @dataclass(frozen=True)
 class Numbers:
-    """What the first rows say of a column of numbers."""
+    """What the first rows say of a column of numbers, or of text."""
 
     rows: int
     different: int
     fractions: int  # of the rows, those that are no whole numbers
+    length: int | None = None  # of a column of text: the letters of all its rows
+
+
+def one_row(question: Table) -> dict[str, Any]:
+    """The one row of an aggregate."""
+    return question.to_pyarrow().to_pylist()[0]
 
 
 def numbers_in(table: Table, columns: Iterable[str], most: int = FIRST) -> dict[str, Numbers]:
     """{column: what its first rows say}, of those columns that hold numbers."""
     types = table.schema()
-    found = [c for c in columns if types[c].is_numeric() and not types[c].is_boolean()]
+    return first_facts(table, [c for c in columns if types[c].is_numeric()], most)
+
+
+def first_facts(
+    table: Table, columns: Iterable[str], most: int = FIRST, ask: Callable[[Table], dict[str, Any]] = one_row
+) -> dict[str, Numbers]:
+    """{column: what its first rows say}, of those that hold numbers or text; ask: how the engine is asked."""
+    types = table.schema()
+    found = [c for c in columns if types[c].is_string() or (types[c].is_numeric() and not types[c].is_boolean())]
     if not found:
         return {}
     first, asked = table.limit(most), {}
     for i, column in enumerate(found):
         x = first[column]
         asked |= {f"rows{i}": x.count(), f"different{i}": x.nunique()}
-        if not types[column].is_integer():
+        if types[column].is_string():
+            asked[f"length{i}"] = x.length().sum()
+        elif not types[column].is_integer():
             asked[f"fractions{i}"] = x.count(where=is_fraction(x))
-    answer = first.aggregate(**asked).to_pyarrow().to_pylist()[0]
+    answer = ask(first.aggregate(**asked))
     return {
-        column: Numbers(answer[f"rows{i}"], answer[f"different{i}"], answer.get(f"fractions{i}", 0))
+        column: Numbers(
+            answer[f"rows{i}"],
+            answer[f"different{i}"],
+            answer.get(f"fractions{i}", 0),
+            (answer[f"length{i}"] or 0) if types[column].is_string() else None,
+        )
         for i, column in enumerate(found)
     }
 
@@ -137,19 +159,13 @@ def are_crowded(states: Callable[[int], Table]) -> tuple[int, int] | None:
     return different, rows
 
 
-def free_text(name: str, q: Questions) -> LogError | None:
+def free_text(name: str, q: Questions, facts: Mapping[str, Numbers]) -> LogError | None:
     """What to say where a column of the state is text that hardly comes again, and long."""
-    first = q.table.limit(FIRST)
-    for column in (column for column in q.schema.state if q.table.schema()[column].is_string()):
-        text = first[column]
-        asked = first.aggregate(rows=text.count(), different=text.nunique(), length=text.length().sum())
-        found = asked.to_pyarrow().to_pylist()[0]
-        if (
-            found["rows"] >= FEWEST
-            and found["different"] > CROWDED * found["rows"]
-            and found["length"] > LONG * found["rows"]
-        ):
-            often = f"{found['different']:,} different texts in {_rows(found['rows'])}"
+    for column, x in ((column, facts[column]) for column in q.schema.state if column in facts):
+        if x.length is None or x.rows < FEWEST:
+            continue
+        if x.different > CROWDED * x.rows and x.length > LONG * x.rows:
+            often = f"{x.different:,} different texts in {_rows(x.rows)}"
             right = "dualq learns from numbers and labels, not from text or images; give what matters of it as columns"
             wrong = f"{name}: the state column {column!r} is free text, {often}; {right}"
             return LogError(wrong, argument="state", column=column)

@@ -12,26 +12,38 @@ from collections.abc import Iterable, Mapping
 
 from dualq.base import LogError
 from dualq.logs.reading.auto_bins import AUTO
-from dualq.logs.reading.columns import FEW, FIRST, MORE, Numbers, are_crowded, bins_words, is_continuous, numbers_in
+from dualq.logs.reading.columns import (
+    FEW,
+    FIRST,
+    MORE,
+    Numbers,
+    are_crowded,
+    bins_words,
+    first_facts,
+    is_continuous,
+    numbers_in,
+)
 from dualq.logs.reading.engines import reading
 from dualq.logs.reading.expressions import Table
 from dualq.logs.reading.options import ActionBins, BinsOfColumn, Columns
+from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import Schema, as_names, near
 from dualq.logs.reading.sources import Source
 
 PER_VALUE = 10  # rows for each value of a column, from which they are labels
 
 
-def asked_numbers(
-    opened: Source, schema: Schema, numbers: Columns, bins: Mapping[str, BinsOfColumn]
-) -> tuple[str, ...]:
+def asked_numbers(opened: Source, numbers: Columns, bins: Mapping[str, BinsOfColumn], q: Questions) -> tuple[str, ...]:
     """The columns of the state that stay numbers; those in bins do not."""
+    schema = q.schema
     if numbers is None or numbers is False:
         return ()
     if numbers == AUTO and AUTO not in schema.state:
         free = [column for column in schema.state if column not in bins]
         with reading(opened.name):
-            return numbers_among(opened.table, free)
+            facts = first_facts(q.table, dict.fromkeys([*schema.action, *free]), ask=q.row)  # as `check_columns` asks
+            found = {column: x for column, x in facts.items() if column in free and x.length is None}
+            return numbers_among(opened.table, free, found)
     named = as_names("numbers", numbers)
     for column in named:
         if column not in schema.state:
@@ -47,10 +59,10 @@ def asked_numbers(
     return tuple(column for column in schema.state if column in named)
 
 
-def numbers_among(table: Table, state: Iterable[str]) -> tuple[str, ...]:
-    """Those columns of a state that are numbers rather than labels, as "auto" has it."""
+def numbers_among(table: Table, state: Iterable[str], found: Mapping[str, Numbers] | None = None) -> tuple[str, ...]:
+    """Those columns of a state that are numbers rather than labels, as "auto" has it; found: what is known of them."""
     state = list(state)
-    found = numbers_in(table, state)
+    found = numbers_in(table, state) if found is None else found
     wide = tuple(column for column, x in found.items() if x.different > FEW)
     if not wide:
         return ()

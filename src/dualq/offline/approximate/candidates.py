@@ -58,7 +58,7 @@ class Candidate:
         if self.effective_size < LEAST_EFFECTIVE:
             return "it goes where the log never was"
         if self.misfit > MOST_MISFIT:
-            return "the features do not carry its values"
+            return "the features do not carry its values, or the state misses something"
         return None if self.usable else "the log has too few rows"
 
 

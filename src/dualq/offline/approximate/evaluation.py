@@ -106,15 +106,26 @@ class Evaluation:
 
     @cached_property
     def misfit(self) -> float:
-        """The share of the variance of delta that can be foretold from (s, a): 0 where the features suffice."""
-        action = self.rows.a[:, None] == np.arange(len(self.rows.actions))
-        X = np.hstack([Inputs.of(self.rows)(self.rows.state), action.astype(float)])
-        return held_out_r2(X, self.delta, self.rows.clusters, self.seed)
+        """The share of the variance of delta that can be foretold from (s, a) and the row before.
+
+        0 where the features carry the values, and the state includes what matters.
+        """
+        rows = self.rows
+        now = np.hstack([Inputs.of(rows)(rows.state), rows.a[:, None] == np.arange(len(rows.actions)), rows.r[:, None]])
+        before = np.where(rows.first[:, None], 0.0, np.roll(now, 1, axis=0))
+        X = np.hstack([now[:, :-1], rows.first[:, None], before])
+        return held_out_r2(X, self.delta, rows.clusters, self.seed)
 
     @property
     def standard_error(self) -> float | None:
-        """None where the features do not carry the values."""
-        return None if self.misfit > MOST_MISFIT else self.error
+        """None where the features do not carry the values, or rows are too few for them."""
+        return self.error if self._bearable and self.misfit <= MOST_MISFIT else None
+
+    @property
+    def _bearable(self) -> bool:
+        """Whether there are rows enough for the least features that there can be."""
+        A, D = len(self.rows.actions), Features.of(self.rows, 0, self.seed).width
+        return len(self.rows) >= ROWS_PER_FEATURE * (A + 1) * D
 
     @property
     def covered(self) -> bool:

@@ -57,6 +57,11 @@ class Features:
         weights = np.hstack([rng.normal(0.0, 1.0 / width, (d, waves)) for width in widths])
         return cls(inputs, weights, rng.uniform(0.0, 2.0 * np.pi, 2 * waves))
 
+    @property
+    def width(self) -> int:
+        """How many there are."""
+        return 1 + self.inputs.width + self.phases.size
+
     def __call__(self, states: States) -> Array:
         """(n, D)."""
         z = self.inputs(states)
