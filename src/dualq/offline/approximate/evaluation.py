@@ -151,8 +151,9 @@ class Honest:
 
     Value   halfway between two: V_full has luck in it; V_swapped has none, but is of rules that learned from half the
             rows. Every row is in both, so the mean is an evaluation like any other, with z of its own for each cluster
-    Error   that of the mean, and where the truth lies between the two, of which nothing is known: anywhere, alike, is a
-            deviation of |V_full - V_swapped| / sqrt(12). Their squares are added
+    Error   that of the mean, and |V_full - V_swapped| / 4 beside it. Where between the two the truth lies is not known,
+            and it is no accident: the same learner may be at one end in log after log. Two errors reach either end, and
+            two errors of the mean beyond it; squares that are added would not
     """
 
     rule: Rule
@@ -173,7 +174,7 @@ class Honest:
     @property
     def error(self) -> float:
         """Of the value, where the features carry it."""
-        return float(np.hypot(error_of(self.z, self.start_values), self._doubt))
+        return error_of(self.z, self.start_values) + self._doubt
 
     @property
     def standard_error(self) -> float | None:
@@ -192,7 +193,7 @@ class Honest:
 
     def error_of_difference(self, other: Evaluation) -> float:
         """Of self.value - other.value, on the same rows and start states."""
-        return float(np.hypot(error_of(self.z - other.z, self.start_values - other.start_values), self._doubt))
+        return error_of(self.z - other.z, self.start_values - other.start_values) + self._doubt
 
     @cached_property
     def z(self) -> Array:
@@ -210,7 +211,7 @@ class Honest:
 
     @property
     def _doubt(self) -> float:
-        return abs(self.full.value - self.swapped_value) / np.sqrt(12.0)
+        return abs(self.full.value - self.swapped_value) / 4.0
 
 
 def honest(rows: NumberRows, learner: Learner, discount: float, start: States, seed: int = 0) -> dict[str, Honest]:
