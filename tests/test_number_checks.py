@@ -9,6 +9,7 @@ import dualq
 from dualq.logs import number_checks
 from dualq.logs.checks import number_cells
 from dualq.logs.checks.recent import recent
+from dualq.worlds import continuous
 
 EPISODES = 100
 
@@ -130,3 +131,13 @@ def test_too_few_rows_and_rows_without_an_order_say_nothing():
     rows = {name: column[world(5)["e"] == 0][:25] for name, column in world(5).items()}
     assert number_checks(read(rows, truncated="last").trace(), 0.01) == ()
     assert number_checks(None, 0.01) == ()
+
+
+@pytest.mark.parametrize("problem", ["dosing", "maintenance"])
+def test_steps_of_an_episode_are_no_cycle(problem):
+    """Nothing cycles here: states early in an episode are elsewhere than late ones, which looked like a rhythm."""
+    world = continuous.PROBLEMS[problem]()
+    rows = continuous.to_table(continuous.record(world, 20_000, 600))
+    words = {"action": "action", "reward": "reward", "episode": "episode", "time": "step", "terminal": "done"}
+    log = dualq.read_log(rows, state=list(world.columns.names), numbers="auto", **words)
+    assert not [finding.words for finding in number_checks(log.trace()) if finding.found]

@@ -3,7 +3,8 @@
 ends        rows at which recordings stopped, beside the others (ends.py)
 gaps        rows before a gap in a regular clock, beside the others
 set aside   rows that were set aside and can still be read, beside the others
-cycle       a rhythm in time (cycles.py)
+cycle       a rhythm in time (cycles.py), where one clock runs for all: where steps are counted in each episode, states
+            are elsewhere early and late in it, and what a cell leaves over of them looks like a rhythm
 recent      the end of the log against all before (recent.py)
 
 Each compares what is left of rewards, costs and next numbers once the numbers of the state are taken out
@@ -40,7 +41,7 @@ def number_checks(trace: Trace | None, level: float = 0.01) -> tuple[Finding, ..
         ends(cells.trace, share),
         _gaps(cells.trace, share),
         _set_aside(cells.trace, share),
-        cycle(cells.going, share),
+        None if cells.trace.restarts else cycle(cells.going, share),
         recent(cells.going, share),
     )
     untested = [_untested(cells.untested)] if cells.untested else []
