@@ -302,7 +302,10 @@ class Task:
 
         def learned(prices: Array) -> Honest:
             self.begin(f"Learning ({learner}) at the prices {', '.join(f'{price:.3g}' for price in prices)}")
-            dear = lambda rows, discount, seed: LEARNERS[learner](priced(rows, bounds, prices), discount, seed)  # noqa: E731
+
+            def dear(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
+                return LEARNERS[learner](priced(rows, bounds, prices), discount, seed)
+
             found = honest(self.rows, dear, self.asked.discount, self.start, self.asked.seed)
             return found[name]
 
