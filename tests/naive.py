@@ -171,28 +171,55 @@ def kept(paper, histories):
     return {name: x if name == "V" else unstack(x, paper.A) for name, x in arrays.items()}
 
 
+def first_of_algorithm_1(paper):
+    """Q, V, lambda, mu: zeros, made feasible."""
+    zeros = np.zeros(paper.S * paper.A)
+    lambda_ = paper.L_and_Xi(zeros)
+    paper.active.clear()
+    return zeros, np.zeros(paper.S), lambda_, zeros
+
+
+def step_of_algorithm_1(paper, iterates, row, g, generator):
+    """One step: the next Q, V, lambda, mu."""
+    S, alpha, eta, E = paper.S, paper.alpha, paper.eta, paper.E
+    Q, V, lambda_, mu = iterates
+    s_hat, a_hat = draw_pair(generator, paper.available)
+    at, hat, e_hat = paper.pair[row.s, row.a], paper.pair[s_hat, a_hat], paper.e[s_hat]
+    N = np.outer(hat, hat) * S * paper.n[s_hat]  # |S||A| e e'
+    H = np.outer(e_hat, e_hat) * S
+    e_next, V_next = paper.next_value(row, V)
+    Q_half = Q - g * (N @ lambda_ - np.outer(at, at) @ mu)
+    V_half = V - g * (H @ eta - E.T @ (N @ lambda_) + alpha * np.outer(e_next, at) @ mu)
+    lambda_half = lambda_ + g * (N @ (Q - E @ V))
+    mu_half = mu + g * (alpha * at * V_next + at * (row.r + paper.shift) - np.outer(at, at) @ Q)
+    Q, V = paper.box("Q", Q_half, paper.value_bound), paper.box("V", V_half, paper.value_bound)
+    return Q, V, paper.L_and_Xi(lambda_half), paper.box("mu", mu_half, paper.ratio_bound)
+
+
 def algorithm_1(paper, rows, gamma, generator):
     """SPD Q-learning, the paper's Algorithm 1, from zeros made feasible."""
-    S, A, alpha, eta, E = paper.S, paper.A, paper.alpha, paper.eta, paper.E
-    Q, V, mu = np.zeros(S * A), np.zeros(S), np.zeros(S * A)
-    lambda_ = paper.L_and_Xi(np.zeros(S * A))
-    paper.active.clear()
-    histories = {"Q": [Q], "V": [V], "lambda_": [lambda_], "mu": [mu]}
+    iterates = [first_of_algorithm_1(paper)]
     for row, g in zip(as_rows(rows), gamma, strict=True):
-        s_hat, a_hat = draw_pair(generator, paper.available)
-        at, hat, e_hat = paper.pair[row.s, row.a], paper.pair[s_hat, a_hat], paper.e[s_hat]
-        N = np.outer(hat, hat) * S * paper.n[s_hat]  # |S||A| e e'
-        H = np.outer(e_hat, e_hat) * S
-        e_next, V_next = paper.next_value(row, V)
-        Q_half = Q - g * (N @ lambda_ - np.outer(at, at) @ mu)
-        V_half = V - g * (H @ eta - E.T @ (N @ lambda_) + alpha * np.outer(e_next, at) @ mu)
-        lambda_half = lambda_ + g * (N @ (Q - E @ V))
-        mu_half = mu + g * (alpha * at * V_next + at * (row.r + paper.shift) - np.outer(at, at) @ Q)
-        Q, V = paper.box("Q", Q_half, paper.value_bound), paper.box("V", V_half, paper.value_bound)
-        lambda_, mu = paper.L_and_Xi(lambda_half), paper.box("mu", mu_half, paper.ratio_bound)
-        for name, x in (("Q", Q), ("V", V), ("lambda_", lambda_), ("mu", mu)):
-            histories[name].append(x)
-    return kept(paper, histories)
+        iterates.append(step_of_algorithm_1(paper, iterates[-1], row, g, generator))
+    return kept(paper, dict(zip(("Q", "V", "lambda_", "mu"), zip(*iterates, strict=True), strict=True)))
+
+
+def networked_algorithm_1(paper, rows, gamma, generators, W, shares):
+    """Every agent's iterates: rows dealt out in turn, all variables times W when all have taken a step."""
+    N = len(W)
+    agents = [first_of_algorithm_1(paper)] * N
+    iterates = [[agent] for agent in agents]
+    for k, row in enumerate(as_rows(rows)):
+        i, own = k % N, row._replace(r=shares[k % N] * row.r)
+        agents[i] = step_of_algorithm_1(paper, agents[i], own, gamma[k // N], generators[i])
+        if i == N - 1:
+            mixed = [W @ np.array(x) for x in zip(*agents, strict=True)]
+            agents = [tuple(x[j] for x in mixed) for j in range(N)]
+            for j in range(N):
+                iterates[j].append(agents[j])
+    return [
+        kept(paper, dict(zip(("Q", "V", "lambda_", "mu"), zip(*one, strict=True), strict=True))) for one in iterates
+    ]
 
 
 def spd_rl(paper, rows, gamma, generator):

@@ -2,7 +2,7 @@
 
 Each was written at step 300 by the algorithms below, on the paper's two-state example; `answers.npz` holds what the
 version that wrote them found at step 1000, without a stop. `python tests/test_golden_checkpoints.py FOLDER` writes
-such a folder.
+such a folder; names after it write only those, with `answers_NAME.npz` beside them, as for what came later.
 """
 
 from __future__ import annotations
@@ -39,6 +39,10 @@ ALGORITHMS = {
     "q_learning": lambda: dualq.QLearning(),
     "double_q_learning": lambda: dualq.QLearning(dualq.visits(0.8), double=True),
     "pdhg": lambda: dualq.PDHG(every=250),
+    "qd_learning": lambda: dualq.QDLearning([(0, 1), (1, 2), (2, 0)], [3, 0, 0]),
+    "networked_spd_q": lambda: dualq.NetworkedSPDQ(
+        step_size=dualq.inverse_sqrt(2.0), edges=[(0, k) for k in range(1, 7)], **SHARED
+    ),
 }
 
 
@@ -53,22 +57,26 @@ def test_an_old_checkpoint_goes_on_to_the_same_bits(name, tmp_path):
     path = tmp_path / "run.ckpt"
     shutil.copy(WRITTEN / f"{name}.ckpt", path)
     found = _found(dualq.train(ALGORITHMS[name](), TWO, 1000, checkpoint=path, **WORDS))
-    with np.load(WRITTEN / "answers.npz", allow_pickle=False) as answers:
-        expected = {key.removeprefix(f"{name}/"): answers[key] for key in answers.files if key.startswith(f"{name}/")}
+    expected = {}
+    for file in sorted(WRITTEN.glob("answers*.npz")):
+        with np.load(file, allow_pickle=False) as answers:
+            mine = [key for key in answers.files if key.startswith(f"{name}/")]
+            expected |= {key.removeprefix(f"{name}/"): answers[key] for key in mine}
     assert found.keys() == expected.keys()
     for key, array in expected.items():
         np.testing.assert_array_equal(found[key], array, err_msg=key)
 
 
-def _write(folder: Path) -> None:
+def _write(folder: Path, *names: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     answers = {}
-    for name, algorithm in ALGORITHMS.items():
+    for name in names or ALGORITHMS:
+        algorithm = ALGORITHMS[name]
         dualq.train(algorithm(), TWO, 300, checkpoint=folder / f"{name}.ckpt", **WORDS)
         run = dualq.train(algorithm(), TWO, 1000, **WORDS)
         answers |= {f"{name}/{key}": array for key, array in _found(run).items()}
-    np.savez_compressed(folder / "answers.npz", allow_pickle=False, **answers)
+    np.savez_compressed(folder / f"{'_'.join(['answers', *names])}.npz", allow_pickle=False, **answers)
 
 
 if __name__ == "__main__":
-    _write(Path(sys.argv[1]))
+    _write(Path(sys.argv[1]), *sys.argv[2:])

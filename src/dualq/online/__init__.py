@@ -6,6 +6,7 @@ spd_q_linear                 the same with linear features of the state
 spd_rl, primal_dual          the earlier primal-dual method and its modification; the deterministic iteration
 q_learning, pdhg             the standard; primal-dual hybrid gradient on the counts of the rows so far
 qd_learning                  several agents with rewards of their own, and neighbours that compare
+networked_spd_q              Algorithm 1 by several agents with rows of their own, and neighbours that mix
 settings, distributions      what a user chooses for any primal-dual method; what is known of M_k
 step_sizes                   step sizes, as numbers that kernels read
 training                     the loop: chunks, progress, history, checkpoints; tasks, metrics and stopping rules for it
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from dualq.online.algorithm import Algorithm as Algorithm
     from dualq.online.algorithm import ProblemT as ProblemT
     from dualq.online.algorithm import StateT as StateT
+    from dualq.online.networked_spd_q import NetworkedSPDQ as NetworkedSPDQ
     from dualq.online.pdhg import PDHG as PDHG
     from dualq.online.primal_dual import PrimalDual as PrimalDual
     from dualq.online.q_learning import ByVisits as ByVisits

@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike
 from dualq.base import ModelError, Rows, kernel
 from dualq.model import MDP, Solution
 from dualq.online.algorithm import Algorithm, Traits
+from dualq.online.neighbours import agents_of, checked_edges, checked_shares, laplacian
 from dualq.online.q_learning import ByVisits, visits
 
 Array = np.ndarray
@@ -60,7 +61,7 @@ class QDLearning(Algorithm[State, Problem]):
     Parameters
     ----------
     edges
-        pairs of agents that are neighbours: [(0, 1), (1, 2), ...]
+        pairs of agents that are neighbours: [(0, 1), (1, 2), ...], or those of a network: `Network.ring(5).edges(0)`
     shares
         agent i sees the reward times shares[i]; they must be 1 on average. By default all see all of it
     step_size
@@ -85,17 +86,10 @@ class QDLearning(Algorithm[State, Problem]):
     tag: ClassVar[str] = "QDLearning"
 
     def __post_init__(self):
-        edges = tuple(sorted({(min(i, j), max(i, j)) for i, j in self.edges}))
-        object.__setattr__(self, "edges", edges)
-        if any(i == j or i < 0 for i, j in edges) or not edges:
-            raise ModelError(f"edges are {list(edges)}; they must be pairs of different agents 0, 1, 2, ...")
-        size = 1 + max(j for _, j in edges)
-        shares = np.ones(size) if self.shares is None else np.asarray(self.shares, float)
-        if shares.shape != (size,) or not abs(shares.mean() - 1.0) <= 1e-9:
-            raise ModelError(
-                f"shares are {np.asarray(self.shares).tolist()}; they must be {size} numbers, 1 on average"
-            )
-        object.__setattr__(self, "shares", tuple(shares.tolist()))
+        object.__setattr__(self, "edges", checked_edges(self.edges))
+        if not self.edges:
+            raise ModelError("edges are []; there must be pairs of different agents 0, 1, 2, ...")
+        object.__setattr__(self, "shares", checked_shares(self.shares, agents_of(self.edges)))
         if self.step_size.linear:
             raise ModelError("QD-learning needs a step size visits(power, scale)")
         slowest = 2.0 * np.linalg.eigvalsh(self.laplacian).max()
@@ -105,13 +99,8 @@ class QDLearning(Algorithm[State, Problem]):
 
     @property
     def laplacian(self) -> Array:
-        """(agents, agents) degrees on the diagonal, -1 for every neighbour."""
-        edges = list(self.edges)
-        size = 1 + max(j for _, j in edges)
-        L = np.zeros((size, size))
-        for i, j in edges:
-            L[i, j] = L[j, i] = -1.0
-        return L - np.diag(L.sum(axis=1))
+        """(agents, agents) L."""
+        return laplacian(self.edges)
 
     def traits(self) -> Traits:
         """It has no dual."""
