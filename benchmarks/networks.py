@@ -22,7 +22,7 @@ from common import markdown, publish
 
 import dualq
 from dualq.offline.together.agents import Task
-from dualq.offline.together.agreement import common_to
+from dualq.offline.together.agreement import common_of
 from dualq.offline.together.simulation import Simulation
 from dualq.offline.together.tables import House
 from dualq.offline.together.tracking import TrackingAgent
@@ -52,8 +52,7 @@ def tracking(problem, network, tolerance=1e-9, rows=2000, seed=0):
     logs = [problem.record(steps=rows, seed=100 * seed + k) for k in range(network.size)]
     exact = dualq.solve(pooled(logs).counts().mdp(problem.mdp.discount)).Q
     task = Task(network.size, problem.mdp.discount, "iterates", tolerance=tolerance)
-    common = common_to(logs)
-    agents = [TrackingAgent(k, House.of(log), common, task, bytes([k + 1]) * 32) for k, log in enumerate(logs)]
+    agents = [TrackingAgent(k, House.of(log), common_of(log), task, bytes([k + 1]) * 32) for k, log in enumerate(logs)]
     return Simulation(network, agents), agents, exact
 
 

@@ -11,7 +11,7 @@ import pytest
 import dualq
 from dualq.base import load_arrays, save_arrays
 from dualq.offline.together.agents import CountingAgent, Task
-from dualq.offline.together.agreement import common_to
+from dualq.offline.together.agreement import common_of
 from dualq.offline.together.exact_sums import common_unit, floats, from_words, to_words, unit_of, whole_numbers
 from dualq.offline.together.masks import PRIME, mask, masked, public_word, shared_seed
 from dualq.offline.together.pooled import PooledLog
@@ -290,8 +290,7 @@ def test_an_agent_that_comes_back_too_late_has_the_answer_of_the_others():
 
 def agents_of(logs: list[dualq.ArrayLog], share: str = "masked counts") -> list[CountingAgent]:
     task = Task(len(logs), 0.9, share)
-    common = common_to(logs)
-    return [CountingAgent(k, House.of(log), common, task, bytes([k + 1]) * 32) for k, log in enumerate(logs)]
+    return [CountingAgent(k, House.of(log), common_of(log), task, bytes([k + 1]) * 32) for k, log in enumerate(logs)]
 
 
 def test_forged_and_truncated_messages_are_refused_and_counted():
@@ -352,12 +351,10 @@ def test_agents_that_are_saved_and_resumed_go_on_bit_for_bit(share: str, tmp_pat
 def test_logs_that_do_not_fit_are_named_with_their_agent():
     logs = [some_log(100, seed=k) for k in range(3)]
     net = dualq.Network.ring(3)
-    with pytest.raises(dualq.LogError, match=r"agent 2: it lacks the state 3"):
-        dualq.learn_together([*logs[:2], some_log(100, 9, states=3)], net)
     with pytest.raises(dualq.LogError, match=r"agent 1: its reward range is not given; that of agent 0 is -10 to 10"):
         dualq.learn_together([logs[0], some_log(100, 1, known=False), logs[2]], net)
     other = dualq.ArrayLog([0], [0], [1.0], [0], 4, 3, reward_range=(-10, 10))
-    with pytest.raises(dualq.LogError, match=r"agent 1: its costs are \[\]"):
+    with pytest.raises(dualq.LogError, match=r"agent 1: its costs are none; those of agent 0 are wait, harm"):
         dualq.learn_together([logs[0], other, logs[2]], net)
     with pytest.raises(dualq.LogError, match=r"agent 2's discount is 0\.9 and agent 0's 0\.95"):
         dualq.learn_together(logs, net, discount=[0.95, 0.95, 0.9])

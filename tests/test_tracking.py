@@ -8,7 +8,7 @@ import pytest
 import dualq
 from dualq.base import load_arrays, save_arrays
 from dualq.offline.together.agents import Task
-from dualq.offline.together.agreement import common_to
+from dualq.offline.together.agreement import common_of
 from dualq.offline.together.leak import attack
 from dualq.offline.together.simulation import Simulation
 from dualq.offline.together.tables import House
@@ -38,9 +38,8 @@ def recorded(problem: str, agents: int, rows: int = 1000) -> tuple[list[dualq.Ar
 
 
 def agents_of(logs: list[dualq.ArrayLog], discount: float, reward: str = "pooled", **task) -> list[TrackingAgent]:
-    common = common_to(logs)
     words = Task(len(logs), discount, "iterates", reward, **task)
-    return [TrackingAgent(k, House.of(log), common, words, bytes([k + 1]) * 32) for k, log in enumerate(logs)]
+    return [TrackingAgent(k, House.of(log), common_of(log), words, bytes([k + 1]) * 32) for k, log in enumerate(logs)]
 
 
 def distance(agents: list[TrackingAgent], Q: np.ndarray) -> float:
@@ -152,7 +151,7 @@ def test_an_agent_that_begins_anew_with_nothing_and_late_messages_do_no_harm(mom
     for life, moment in enumerate(moments, 1):
         while simulation.round < moment:
             simulation.step()
-        fresh = TrackingAgent(2, agents[2].house, agents[2].common, agents[2].task, bytes([99]) * 32, life=life)
+        fresh = TrackingAgent(2, agents[2].house, agents[2].reading, agents[2].task, bytes([99]) * 32, life=life)
         simulation.agents[2] = agents[2] = fresh
     for _ in range(250):
         simulation.step()
@@ -172,7 +171,7 @@ def test_an_agent_that_begins_anew_before_its_table_is_known_says_so():
     simulation = Simulation(dualq.Network.ring(5), agents)
     simulation.step()  # all have said hello
     first = agents[2]
-    simulation.agents[2] = TrackingAgent(2, first.house, first.common, first.task, bytes([99]) * 32, life=1)
+    simulation.agents[2] = TrackingAgent(2, first.house, first.reading, first.task, bytes([99]) * 32, life=1)
     with pytest.raises(dualq.LogError, match=r"agent 2 began anew .* secret is lost"):
         simulation.run(60)
 
@@ -210,7 +209,7 @@ def test_a_hub_rebuilds_the_table_of_a_leaf():
     for rows in (300, 200, 400, 100):
         s, a, s_next = rng.integers(4, size=rows), rng.integers(2, size=rows), rng.integers(4, size=rows)
         logs.append(dualq.ArrayLog(s, a, rng.normal(size=rows).clip(-3, 3), s_next, 4, 2, reward_range=(-3, 3)))
-    found = attack([House.of(log) for log in logs], common_to(logs), 0.9, rounds=20, leaf=2)
+    found = attack(logs, 0.9, rounds=20, leaf=2)
     counts = np.zeros((8, 4))
     np.add.at(counts, (logs[2].state * 2 + logs[2].action, logs[2].next_state), 1.0)
     sums = np.bincount(logs[2].state * 2 + logs[2].action, logs[2].reward, 8)

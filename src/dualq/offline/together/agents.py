@@ -3,7 +3,9 @@
 An agent knows nothing of transport. Whoever runs it (simulation.py, or a program that moves files) calls `give` once a
 round and sends what it gives, calls `take` with what arrives, and may keep `state()` and go on from it later.
 
-    hello    how the log was read, the ranges seen, the unit of the sums, a public word for masks; all must fit together
+    hello    how the log was read, its labels, the ranges seen, the unit of the sums, a public word for masks; from all
+             of them each agent finds what all logs have in common (agreement.py)
+    pattern  which entries the table has, where there are too many to send all
     table    what the log says (tables.py), masked or not; the tables of all add up to that of the pooled log
     rewards  a second table, where rewards are averaged over houses
 
@@ -14,16 +16,16 @@ round, should it come late, is neither kept nor passed on.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from dualq.base import Labels, LogError, from_json_array
-from dualq.logs import Bins, Counts
+from dualq.base import LogError, from_json_array
+from dualq.logs import Counts
+from dualq.offline.together.agreement import Common, Range, agreed
 from dualq.offline.together.exact_sums import Unit, common_unit
 from dualq.offline.together.flooding import Flood
 from dualq.offline.together.masks import masked, public_word, shared_seed
@@ -31,39 +33,9 @@ from dualq.offline.together.messages import Message, MessageError, unpacked_mess
 from dualq.offline.together.tables import MOST_DENSE, House, Layout, Summed, every_entry
 
 Array = np.ndarray
-Range = tuple[float, float]
 
-HELLO = 0
+HELLO, TOPICS = 0, 3  # then, of each attempt: pattern, table, rewards
 ATTEMPTS = 8  # how often a round can be repeated without agents that were lost
-
-
-@dataclass(frozen=True, eq=False)
-class Common:
-    """What all logs must have in common: columns, labels, ranges where somebody gave them."""
-
-    states: Labels
-    actions: Labels
-    columns: Mapping[str, tuple[str, ...]]
-    costs: tuple[str, ...] = ()
-    reward_range: Range | None = None  # None: as seen
-    cost_ranges: Mapping[str, Range] = field(default_factory=dict)  # those that somebody gave
-    episodes: bool = False  # whether the logs know where episodes begin
-    bins: Mapping[str, Bins] = field(default_factory=dict)  # how numbers were cut
-    available: Array | None = None  # (S, A) which pairs exist, where somebody said so
-
-    def words(self) -> dict[str, object]:
-        """The same in plain values, labels as digests, to be compared."""
-        return {
-            "columns": {part: list(names) for part, names in self.columns.items()},
-            "states": _digest(self.states),
-            "actions": _digest(self.actions),
-            "costs": list(self.costs),
-            "reward_range": None if self.reward_range is None else list(self.reward_range),
-            "cost_ranges": {cost: list(ends) for cost, ends in sorted(self.cost_ranges.items())},
-            "episodes": self.episodes,
-            "bins": {column: list(bins.edges) for column, bins in sorted(self.bins.items())},
-            "available": None if self.available is None else self.available.astype(int).tolist(),
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,10 +102,11 @@ class Agent(Protocol):
 class CountingAgent:
     """An agent that shares its table, masked or as it is."""
 
-    def __init__(self, agent: int, house: House, common: Common, task: Task, secret: bytes, life: int = 0):
-        self.id, self.house, self.common, self.task = agent, house, common, task
+    def __init__(self, agent: int, house: House, reading: Common | None, task: Task, secret: bytes, life: int = 0):
+        """reading: how its log was read; None where it has no rows."""
+        self.id, self.house, self.reading, self.task = agent, house, reading, task
         self.secret = secret
-        self.flood = Flood(agent, task.size, 1 + 2 * ATTEMPTS, life)
+        self.flood = Flood(agent, task.size, 1 + TOPICS * ATTEMPTS, life)
         self.attempt, self.coordinator = 0, task.size
         self.members = np.ones(task.size, bool)
         self.round = -1
@@ -143,6 +116,8 @@ class CountingAgent:
         self.total: Summed | None = None
         self.columns: list[Array] | None = None
         self.hellos: list[dict] = []
+        self.agreed: Common | None = None
+        self.placed = house  # the house among the labels of all
         self.sent = Sent()
 
     # ---- what engines ask
@@ -159,7 +134,7 @@ class CountingAgent:
 
     def _all_have_all(self) -> bool:
         here = np.flatnonzero(~self._silent())
-        return all(self.flood.everybody_has(topic, here, self._members) for topic in self._topics)
+        return all(self.flood.everybody_has(topic, here, self._members) for topic in self._needed)
 
     def take(self, data: bytes) -> None:
         """Read a message; what is not whole, or not for this run, is refused and counted."""
@@ -200,11 +175,20 @@ class CountingAgent:
     def _members(self) -> list[int]:
         return np.flatnonzero(self.members).tolist()
 
+    def _topic(self, which: int) -> int:
+        """0: the pattern of this attempt, 1: its tables, 2: its rewards."""
+        return 1 + TOPICS * self.attempt + which
+
     @property
     def _topics(self) -> list[int]:
-        """Hello, and the tables of this attempt."""
-        first = 1 + 2 * self.attempt
-        return [HELLO, first, *([first + 1] if self._averaged else [])]
+        """All that may be said in this attempt."""
+        return [HELLO, *map(self._topic, range(TOPICS))]
+
+    @property
+    def _needed(self) -> list[int]:
+        """What must be said in it, as far as is known."""
+        pattern = [] if self.agreed is None or self._dense else [self._topic(0)]
+        return [HELLO, *pattern, self._topic(1), *([self._topic(2)] if self._averaged else [])]
 
     @property
     def _averaged(self) -> bool:
@@ -222,18 +206,31 @@ class CountingAgent:
         self._add_up()
 
     def _add_up(self) -> None:
-        layout = self.layout
-        assert layout is not None
-        words = self._sum(1 + 2 * self.attempt, lambda: layout.table(self.house))
+        self.layout = layout = self._laid_out() if self.layout is None else self.layout
+        if layout is None:
+            return
+        words = self._sum(self._topic(1), lambda: layout.table(self.placed))
         if words is None:
             return
         self.total = total = layout.summed(words)
         if not self._averaged:
             self.columns = total.columns
-        elif (more := self._sum(2 + 2 * self.attempt, lambda: layout.weighted(self.house, total))) is not None:
+        elif (more := self._sum(self._topic(2), lambda: layout.weighted(self.placed, total))) is not None:
             self.columns = layout.reweighted(total, more)
 
-    def _sum(self, topic: int, table) -> Array | None:
+    def _laid_out(self) -> Layout | None:
+        """Where what stands in a table, once everybody has said which entries it has, where that is needed."""
+        keys, topic = None, self._topic(0)
+        if not self._dense:
+            if self.members[self.id] and (topic, self.id) not in self.flood.pieces:
+                self.flood.publish(topic, self.placed.keys)
+            if not self.flood.has(topic, self._members):
+                return None
+            keys = np.unique(np.concatenate([self.flood.pieces[topic, a] for a in self._members]))
+        unit = common_unit(Unit(*self.hellos[a]["unit"]) for a in self._members)
+        return Layout(self._shape, self.common.costs, unit, keys, self._averaged)
+
+    def _sum(self, topic: int, table: Callable[[], Array]) -> Array | None:
         """The sum of all tables on a topic, once they are here; the own one is published first."""
         if self.members[self.id] and (topic, self.id) not in self.flood.pieces:
             self.flood.publish(topic, self._hidden(table(), topic))
@@ -268,17 +265,22 @@ class CountingAgent:
     # ---- hello
 
     def _hello(self) -> Array:
-        """How the log was read, what a table needs, and, where the pattern must be agreed on, which entries it has."""
+        """How the log was read, and what a table needs."""
         counts = self.house.counts
         said = {
             **self.task.words(),
-            **self.common.words(),
+            "log": None if self.reading is None else self.reading.words(),
             "unit": list(self.house.unit),
             "word": public_word(self.secret).hex() if self.task.share != "counts" else "",
             "ranges": None if counts is None else {"reward": counts.reward_range, **counts.cost_ranges},
-            "keys": None if self._dense else self.house.keys.tolist(),
         }
         return np.frombuffer(json.dumps(said).encode(), np.uint8)
+
+    @property
+    def common(self) -> Common:
+        """What all logs have in common, once all have said hello."""
+        assert self.agreed is not None
+        return self.agreed
 
     @property
     def _shape(self) -> tuple[int, int]:
@@ -290,18 +292,16 @@ class CountingAgent:
 
     def _agree(self) -> None:
         """Compare what all have said; a LogError that names the agent where something does not fit."""
-        pieces = [self.flood.pieces.get((HELLO, a)) for a in range(self.task.size)]
-        self.hellos = [{} if piece is None else from_json_array(piece) for piece in pieces]
-        mine = json.loads(json.dumps({**self.task.words(), **self.common.words()}))
-        for a in self._members:
+        said = {a: from_json_array(self.flood.pieces[HELLO, a]) for a in self._members}
+        mine = json.loads(json.dumps(self.task.words()))
+        for a, hello in said.items():
             for what, value in mine.items():
-                if self.hellos[a].get(what) != value:
-                    raise LogError(differs(a, what, self.hellos[a].get(what), value), argument="logs", value=a)
-        self.hellos = [hello if a in self._members else {"ranges": None} for a, hello in enumerate(self.hellos)]
-        said = [self.hellos[a] for a in self._members]
-        keys = None if self._dense else np.unique(np.concatenate([np.array(h["keys"], np.int64) for h in said]))
-        unit = common_unit(Unit(*hello["unit"]) for hello in said)
-        self.layout = Layout(self._shape, self.common.costs, unit, keys, self._averaged)
+                if hello.get(what) != value:
+                    other = f"agent {a}: its {what} is {hello.get(what)}; the others have {value}"
+                    raise LogError(other, argument="logs", value=a)
+        self.agreed = agreed({a: hello["log"] for a, hello in said.items() if hello["log"] is not None})
+        self.placed = self.house if self.reading is None else self.house.among(self.reading, self.agreed)
+        self.hellos = [said.get(a, {"ranges": None}) for a in range(self.task.size)]
 
     # ---- drop-outs
 
@@ -319,7 +319,7 @@ class CountingAgent:
         present = np.flatnonzero(self.members & ~silent)
         if self.finished or not silent.any() or not present.size or present[0] != self.id:
             return
-        topic = next((t for t in self._topics if not self.flood.has(t, self._members)), HELLO)
+        topic = next((t for t in self._needed if not self.flood.has(t, self._members)), HELLO)
         lost = [j for j in np.flatnonzero(self.members & silent) if not self.flood.somebody_has(topic, present, int(j))]
         if lost:
             members = self.members.copy()
@@ -335,7 +335,11 @@ class CountingAgent:
         if attempt >= ATTEMPTS:
             raise LogError(f"agents were lost {attempt} times; run again with those that stay")
         self.attempt, self.coordinator, self.members = attempt, coordinator, members.copy()
-        self.layout, self.total, self.columns, self.hellos = None, None, None, []
+        self._forget()
+
+    def _forget(self) -> None:
+        """What follows from the pieces is made again from them."""
+        self.layout, self.total, self.columns, self.hellos, self.agreed = None, None, None, [], None
 
     # ---- state
 
@@ -360,24 +364,13 @@ class CountingAgent:
         self.beat, self.secret = arrays["known beat"].copy(), arrays["secret"].tobytes()
         known = {name.removeprefix("flood "): x for name, x in arrays.items() if name.startswith("flood ")}
         self.flood.restore(known)
-        self.layout, self.total, self.columns, self.hellos = None, None, None, []
+        self._forget()
         if self._was_ahead(arrays):
             self._advance()
 
     def _was_ahead(self, arrays: Mapping[str, Array]) -> bool:
         """Whether something must be made again from the pieces."""
         return (HELLO, self.id) in self.flood.pieces
-
-
-def differs(agent: int, what: str, found: object, wanted: object) -> str:
-    """What does not fit, in a sentence."""
-    if what in ("states", "actions"):
-        return f"agent {agent}: its {what} have other labels than those of the others; read all logs with the same ones"
-    return f"agent {agent}: its {what.replace('_', ' ')} is {found}; the others have {wanted}"
-
-
-def _digest(labels: Labels) -> str:
-    return hashlib.sha256(repr((labels.names, list(labels))).encode()).hexdigest()
 
 
 def _widest(ranges: Sequence[Range]) -> Range:

@@ -13,11 +13,14 @@ known. And the first message says y before anything was added: N / d times the s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from dualq.offline.together.agents import Common, Task
+from dualq.logs import Log
+from dualq.offline.together.agents import Task
+from dualq.offline.together.agreement import common_of
 from dualq.offline.together.messages import unpacked_message
 from dualq.offline.together.network import Network
 from dualq.offline.together.simulation import Simulation
@@ -42,11 +45,11 @@ class Leak(NamedTuple):
         return float(np.abs(self.counts - self.true_counts).max())
 
 
-def attack(houses: list[House], common: Common, discount: float, rounds: int = 20, leaf: int = 1) -> Leak:
+def attack(logs: Sequence[Log], discount: float, rounds: int = 20, leaf: int = 1) -> Leak:
     """Run a star without loss; the hub, agent 0, rebuilds the table of a leaf from what passes between the two."""
-    task = Task(len(houses), discount, "iterates", tolerance=0.0)
-    agents = [TrackingAgent(k, house, common, task, bytes([k + 1]) * 32) for k, house in enumerate(houses)]
-    simulation, hub, heard = Simulation(Network.star(len(houses)), agents), agents[0], list[tuple[Array, Array]]()
+    task = Task(len(logs), discount, "iterates", tolerance=0.0)
+    agents = [TrackingAgent(k, House.of(log), common_of(log), task, bytes([k + 1]) * 32) for k, log in enumerate(logs)]
+    simulation, hub, heard = Simulation(Network.star(len(logs)), agents), agents[0], list[tuple[Array, Array]]()
     listen = hub.take
 
     def take(data: bytes) -> None:

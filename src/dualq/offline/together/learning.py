@@ -25,8 +25,8 @@ from dualq.offline.fit import Fit
 from dualq.offline.learning import learn
 from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.stages import read
-from dualq.offline.together.agents import Common, CountingAgent, Sent, Task
-from dualq.offline.together.agreement import checked_discount_of_all, common_to
+from dualq.offline.together.agents import CountingAgent, Sent, Task
+from dualq.offline.together.agreement import checked_discount_of_all, common_of
 from dualq.offline.together.iterated import IterateFit, iterate_fit
 from dualq.offline.together.network import Network
 from dualq.offline.together.pooled import PooledLog
@@ -133,15 +133,14 @@ def learn_together(
     task = _task(logs, network, share, reward, discount, seed, engine, patience)
     wishes = Wishes(**{word: more.pop(word) for word in Wishes.__annotations__ if word in more})
     opened = _opened(logs, task.discount, more)
-    common = common_to(opened)
     secrets = [hashlib.sha256(f"{seed} {a}".encode()).digest() for a in range(network.size)]
     made = TrackingAgent if share == "iterates" else CountingAgent
-    agents = [made(a, House.of(log), common, task, secrets[a]) for a, log in enumerate(opened)]
+    agents = [made(a, House.of(log), common_of(log), task, secrets[a]) for a, log in enumerate(opened)]
     simulation = Simulation(network, agents, seed)
     if not simulation.run(most_rounds):
         raise DualqError(_unfinished(agents, most_rounds))
-    fits = _iterate_fits(agents, wishes) if share == "iterates" else _fits(agents, common, task, wishes)
-    return _told(simulation, agents, fits, common, task)
+    fits = _iterate_fits(agents, wishes) if share == "iterates" else _fits(agents, wishes)
+    return _told(simulation, agents, fits, task)
 
 
 def _iterate_fits(agents: Sequence[CountingAgent], wishes: Wishes) -> list[IterateFit | None]:
@@ -151,7 +150,7 @@ def _iterate_fits(agents: Sequence[CountingAgent], wishes: Wishes) -> list[Itera
     return [iterate_fit(agent, wishes.get("start")) if agent.finished else None for agent in tracking]
 
 
-def _fits(agents: Sequence[CountingAgent], common: Common, task: Task, wishes: Wishes) -> list[Fit | None]:
+def _fits(agents: Sequence[CountingAgent], wishes: Wishes) -> list[Fit | None]:
     """Every agent learns from its sum; from the same sum comes the same fit, so it is made once."""
     made: dict[bytes, Fit] = {}
     fits: list[Fit | None] = []
@@ -162,14 +161,15 @@ def _fits(agents: Sequence[CountingAgent], common: Common, task: Task, wishes: W
         sums = agent.total.n, *agent.columns, agent.total.keys, agent.total.starts
         same = hashlib.sha256(b"".join(np.ascontiguousarray(x).tobytes() for x in sums)).digest()
         if same not in made:
-            made[same] = fit_of(agent, common, task, wishes)
+            made[same] = fit_of(agent, wishes)
         fits.append(made[same])
     return fits
 
 
-def fit_of(agent: CountingAgent, common: Common, task: Task, wishes: Wishes) -> Fit:
+def fit_of(agent: CountingAgent, wishes: Wishes) -> Fit:
     """What one agent learns from the sum of all tables."""
     assert agent.total is not None
+    common, task = agent.common, agent.task
     if task.reward == "mean":
         if wishes.get("certificate") is not None:
             raise LogError(
@@ -195,7 +195,6 @@ def _told(
     simulation: Simulation,
     agents: Sequence[CountingAgent],
     fits: list[Fit | None] | list[IterateFit | None],
-    common: Common,
     task: Task,
 ) -> Together:
     total = [sum(getattr(agent.sent, what) for agent in agents) for what in Sent.__dataclass_fields__]
@@ -208,7 +207,7 @@ def _told(
         numbers,
         sent_bytes,
         _disagreement(agents, fits),
-        [revealed_by(agent.id, agent.house, common, task, agent.flood.pieces) for agent in agents],
+        [revealed_by(agent.id, agent.house, judge.common, task) for agent in agents],
         tuple(np.flatnonzero(~judge.members).tolist()),
         refused,
         task.share,

@@ -118,7 +118,7 @@ def run_agent(
         time.sleep(0.0 if made.done else every)
     if isinstance(made, TrackingAgent):
         return iterate_fit(made)
-    return fit_of(made, made.common, made.task, {})
+    return fit_of(made, {})
 
 
 def _made(agent: int, task: Task, log: Log, state: Path, again: bool) -> CountingAgent:

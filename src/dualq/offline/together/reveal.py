@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import numpy as np
-
 from dualq.base import count
-from dualq.offline.together.agents import Common, Task
+from dualq.offline.together.agents import Task
+from dualq.offline.together.agreement import Common
 from dualq.offline.together.tables import MOST_DENSE, House, every_entry
 
-Array = np.ndarray
 
-
-def revealed_by(agent: int, house: House, common: Common, task: Task, pieces: Mapping[tuple[int, int], Array]) -> str:
+def revealed_by(agent: int, house: House, common: Common, task: Task) -> str:
     """A few sentences on one agent."""
-    said = [f"Agent {agent} told every agent how its log was read and the unit of its sums{_ranges(house, common)}."]
+    labels = "" if house.counts is None else ", the labels of its states and actions"
+    told = f"how its log was read{labels}, and the unit of its sums{_ranges(house, common)}"
+    said = [f"Agent {agent} told every agent {told}."]
     S, A = len(common.states), len(common.actions)
     n = 0 if house.counts is None else house.counts.n.size
     entries = f"{n:,} {'entry' if n == 1 else 'entries'}"
@@ -45,4 +42,4 @@ def revealed_by(agent: int, house: House, common: Common, task: Task, pieces: Ma
 def _ranges(house: House, common: Common) -> str:
     if house.counts is None or (common.reward_range is not None and len(common.cost_ranges) == len(common.costs)):
         return ""
-    return ", and the least and greatest reward and cost of its own rows"
+    return "; also the least and greatest reward and cost of its own rows"

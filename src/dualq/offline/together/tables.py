@@ -25,6 +25,7 @@ from functools import cached_property
 import numpy as np
 
 from dualq.logs import Counts, Log
+from dualq.offline.together.agreement import Common, places_among
 from dualq.offline.together.exact_sums import Unit, floats, from_words, to_words, unit_of, whole_numbers
 
 Array = np.ndarray
@@ -49,6 +50,33 @@ class House:
         log.check_ends()
         starts = log.starts().astype(np.int64) if log.has_episodes else None
         return cls(log.counts(), starts, log.left_out)
+
+    def among(self, own: Common, all_: Common) -> House:
+        """The same with the labels of all houses."""
+        counts = self.counts
+        if counts is None or (own.states == all_.states and own.actions == all_.actions):
+            return self
+        states, actions = places_among(own.states, all_.states), places_among(own.actions, all_.actions)
+        sums, costs = [counts.n, *self.sums(tuple(counts.cost_sums))], tuple(counts.cost_sums)
+        placed = Counts.from_groups(
+            states[counts.s],
+            actions[counts.a],
+            states[counts.s_next],
+            counts.ended,
+            sums,
+            costs,
+            states=all_.states,
+            actions=all_.actions,
+            reward_range=counts.reward_range,
+            range_known=counts.range_known,
+            cost_ranges=counts.cost_ranges,
+            cost_ranges_known=counts.cost_ranges_known,
+        )
+        if self.starts is None:
+            return House(placed, None, self.left_out)
+        starts = np.zeros(len(all_.states), np.int64)
+        starts[states] = self.starts
+        return House(placed, starts, self.left_out)
 
     def sums(self, costs: Sequence[str]) -> list[Array]:
         """Sums and sums of squares of the reward, then of each of these costs, an entry each."""

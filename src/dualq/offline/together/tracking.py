@@ -28,7 +28,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dualq.base import LogError
-from dualq.offline.together.agents import HELLO, Common, CountingAgent, Task
+from dualq.offline.together.agents import HELLO, CountingAgent, Task
+from dualq.offline.together.agreement import Common
 from dualq.offline.together.masks import public_word
 from dualq.offline.together.messages import Message
 from dualq.offline.together.tables import House
@@ -62,8 +63,8 @@ class Answer(NamedTuple):
 class TrackingAgent(CountingAgent):
     """An agent that shares iterates; of its table only the visits, masked."""
 
-    def __init__(self, agent: int, house: House, common: Common, task: Task, secret: bytes, life: int = 0):
-        super().__init__(agent, house, common, task, secret, life)
+    def __init__(self, agent: int, house: House, reading: Common | None, task: Task, secret: bytes, life: int = 0):
+        super().__init__(agent, house, reading, task, secret, life)
         self.began: int | None = None
         self.visits: Visits | None = None
         self.z = np.zeros(0)  # y, then w
@@ -135,7 +136,11 @@ class TrackingAgent(CountingAgent):
 
     @property
     def _topics(self) -> list[int]:
-        return [HELLO, 1 + 2 * self.attempt]
+        return [HELLO, self._topic(1)]
+
+    @property
+    def _needed(self) -> list[int]:
+        return self._topics
 
     def _advance(self) -> None:
         """A new life must not say twice what an earlier one has said: it waits for its own words to come back."""
@@ -145,7 +150,7 @@ class TrackingAgent(CountingAgent):
             super()._advance()
 
     def _add_up(self) -> None:
-        words = self._sum(1 + 2 * self.attempt, self._visits_table)
+        words = self._sum(self._topic(1), self._visits_table)
         if words is None:
             return
         S, A = self._shape
@@ -155,7 +160,7 @@ class TrackingAgent(CountingAgent):
 
     def _visits_table(self) -> Array:
         S, A = self._shape
-        words, counts = np.zeros(2 * S * A + S + 1, np.uint64), self.house.counts
+        words, counts = np.zeros(2 * S * A + S + 1, np.uint64), self.placed.counts
         if counts is None:
             return words
         if self.flood.life[self.id] > 0 and self.hellos[self.id]["word"] != public_word(self.secret).hex():
@@ -163,7 +168,7 @@ class TrackingAgent(CountingAgent):
             raise LogError(f"agent {self.id} {lost}; begin again with all agents")
         words[: S * A] = counts.visits.ravel()
         words[S * A : 2 * S * A] = (counts.visits > 0).ravel()
-        words[2 * S * A : -1] = 0 if self.house.starts is None else self.house.starts
+        words[2 * S * A : -1] = 0 if self.placed.starts is None else self.placed.starts
         words[-1] = counts.n[counts.ended].sum()
         return words
 
@@ -181,7 +186,7 @@ class TrackingAgent(CountingAgent):
         stuck = ~d.reshape(self.size, A).any(axis=1)
         loops = np.flatnonzero(np.repeat(stuck, A))
         M[loops, loops // A] = alpha  # where nothing is known, nothing is paid; each agent has its share of that
-        counts = self.house.counts
+        counts = self.placed.counts
         if counts is not None and self.members[self.id]:
             pair = counts.s.astype(np.int64) * A + counts.a
             np.add.at(M, (pair, counts.successor), N * alpha * counts.n / d[pair])
@@ -199,7 +204,7 @@ class TrackingAgent(CountingAgent):
 
     def _rewards(self, visits: Visits) -> Array:
         """(S A,) N times the agent's share of the reward of each pair."""
-        counts, N = self.house.counts, self.task.size
+        counts, N = self.placed.counts, self.task.size
         assert counts is not None
         sums, n = counts.per_pair(counts.reward_sum).ravel(), np.maximum(counts.visits.ravel(), 1)
         weight = n * visits.houses if self._averaged else visits.d
