@@ -16,6 +16,7 @@ round, should it come late, is neither kept nor passed on.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -371,6 +372,14 @@ class CountingAgent:
     def _was_ahead(self, arrays: Mapping[str, Array]) -> bool:
         """Whether something must be made again from the pieces."""
         return (HELLO, self.id) in self.flood.pieces
+
+
+def state_digest(arrays: Mapping[str, Array]) -> str:
+    """A SHA-256 of an agent's state: the same where two engines have done the same."""
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 def _widest(ranges: Sequence[Range]) -> Range:

@@ -25,11 +25,12 @@ from dualq.offline.fit import Fit
 from dualq.offline.learning import learn
 from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.stages import read
-from dualq.offline.together.agents import CountingAgent, Sent, Task
+from dualq.offline.together.agents import CountingAgent, Sent, Task, state_digest
 from dualq.offline.together.agreement import checked_discount_of_all, common_of
 from dualq.offline.together.iterated import IterateFit, iterate_fit
 from dualq.offline.together.network import Network
 from dualq.offline.together.pooled import PooledLog
+from dualq.offline.together.ray_engine import RaySimulation, ray_running
 from dualq.offline.together.reveal import revealed_by
 from dualq.offline.together.simulation import Simulation
 from dualq.offline.together.tables import House
@@ -39,7 +40,6 @@ Array = np.ndarray
 
 SHARES = ("masked counts", "counts", "iterates")
 REWARDS = ("pooled", "mean")
-ENGINES = ("simulation",)
 MOST_ROUNDS = 10_000
 
 
@@ -75,6 +75,8 @@ class Together:
         Agents whose logs are not in the answer: they were lost before anybody had their table.
     refused : int
         Messages that were cut off, changed or forged, and were not read.
+    digests : tuple of str
+        A SHA-256 of every agent's state in the end: the same with every engine.
     """
 
     fits: list[Fit | None] | list[IterateFit | None] = field(repr=False)
@@ -88,6 +90,7 @@ class Together:
     refused: int = 0
     share: str = "masked counts"
     reward: str = "pooled"
+    digests: tuple[str, ...] = field(default=(), repr=False)
 
 
 def learn_together(
@@ -115,7 +118,8 @@ def learn_together(
                 certificate is given: its proof needs rows that count alike)
     discount    what a reward one step later is worth; all agents need the same
     seed        of the agents' secrets and, with the network's, of what happens to messages
-    engine      "simulation": all agents in this process
+    engine      "simulation": all agents in this process; "ray": one process each, by Ray (`pip install "dualq[ray]"`),
+                with the same bits in every agent's state
     patience    rounds of silence after which an agent counts as lost
     most_rounds after which it is an error that some agent has no answer
     more        what else `learn` takes (limits=..., confidence=..., start=..., ...); anything else is for `read_log`,
@@ -136,11 +140,11 @@ def learn_together(
     secrets = [hashlib.sha256(f"{seed} {a}".encode()).digest() for a in range(network.size)]
     made = TrackingAgent if share == "iterates" else CountingAgent
     agents = [made(a, House.of(log), common_of(log), task, secrets[a]) for a, log in enumerate(opened)]
-    simulation = Simulation(network, agents, seed)
-    if not simulation.run(most_rounds):
+    ended, rounds = ENGINES[engine](network, agents, seed, most_rounds)
+    if not ended:
         raise DualqError(_unfinished(agents, most_rounds))
     fits = _iterate_fits(agents, wishes) if share == "iterates" else _fits(agents, wishes)
-    return _told(simulation, agents, fits, task)
+    return _told(rounds, agents, fits, task)
 
 
 def _iterate_fits(agents: Sequence[CountingAgent], wishes: Wishes) -> list[IterateFit | None]:
@@ -191,8 +195,27 @@ def fit_of(agent: CountingAgent, wishes: Wishes) -> Fit:
     return fit
 
 
+def _simulated(network: Network, agents: Sequence[CountingAgent], seed: int, most: int) -> tuple[bool, int]:
+    """Run in this process: whether all have ended, and the rounds that it took."""
+    simulation = Simulation(network, agents, seed)
+    return simulation.run(most), simulation.round
+
+
+def _in_actors(network: Network, agents: Sequence[CountingAgent], seed: int, most: int) -> tuple[bool, int]:
+    """Run every agent in a process of its own, and bring its state back."""
+    with ray_running() as ray:
+        simulation = RaySimulation(network, agents, seed, ray)
+        ended = simulation.run(most)
+        for agent, state in zip(agents, simulation.states(), strict=True):
+            agent.restore(state)
+    return ended, simulation.round
+
+
+ENGINES = {"simulation": _simulated, "ray": _in_actors}
+
+
 def _told(
-    simulation: Simulation,
+    rounds: int,
     agents: Sequence[CountingAgent],
     fits: list[Fit | None] | list[IterateFit | None],
     task: Task,
@@ -202,7 +225,7 @@ def _told(
     judge = next(agent for agent, fit in zip(agents, fits, strict=True) if fit is not None)
     return Together(
         fits,
-        simulation.round,
+        rounds,
         messages,
         numbers,
         sent_bytes,
@@ -212,6 +235,7 @@ def _told(
         refused,
         task.share,
         task.reward,
+        tuple(state_digest(agent.state()) for agent in agents),
     )
 
 
@@ -247,7 +271,11 @@ def _task(
     engine: str,
     patience: int,
 ) -> Task:
-    for name, word, known in (("share", share, SHARES), ("reward", reward, REWARDS), ("engine", engine, ENGINES)):
+    for name, word, known in (
+        ("share", share, SHARES),
+        ("reward", reward, REWARDS),
+        ("engine", engine, tuple(ENGINES)),
+    ):
         if word not in known:
             raise LogError(f"{name} is {word!r}; it must be one of {few(known)}", argument=name, value=word)
     if len(logs) != network.size:

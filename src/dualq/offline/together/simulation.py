@@ -8,7 +8,7 @@ for each round:  every agent present gives its messages, in order
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -31,17 +31,28 @@ class Simulation:
     def step(self) -> None:
         """One round."""
         network, round_ = self.network, self.round
-        for agent in self.agents:
-            if network.present(agent.id, round_):
-                for to, data in agent.give(round_, network.neighbours(agent.id, round_)):
-                    self._post(to, data)
+        here = [agent for agent in range(network.size) if network.present(agent, round_)]
+        for messages in self.given({agent: network.neighbours(agent, round_) for agent in here}):
+            for to, data in messages:
+                self._post(to, data)
         arriving = self.due.pop(round_, [])
         if network.reordering:
             self.rng.shuffle(arriving)
-        for to, data in arriving:
-            if network.present(to, round_):
-                self.agents[to].take(data)
+        self.deliver([(to, data) for to, data in arriving if network.present(to, round_)])
         self.round += 1
+
+    def given(self, neighbours: Mapping[int, Sequence[int]]) -> Iterable[list[Post]]:
+        """What these agents say to their neighbours in this round, in order."""
+        return (self.agents[agent].give(self.round, others) for agent, others in neighbours.items())
+
+    def deliver(self, arriving: Sequence[Post]) -> None:
+        """Hand every message to its addressee, in order."""
+        for to, data in arriving:
+            self.agents[to].take(data)
+
+    def done(self) -> list[bool]:
+        """Which agents need not be called again."""
+        return [agent.done for agent in self.agents]
 
     def _post(self, to: int, data: bytes) -> None:
         network, rng = self.network, self.rng
@@ -58,6 +69,6 @@ class Simulation:
             self.step()
             if watch is not None and watch(self.round, self.agents):
                 return False
-            if all(agent.done or self.network.gone(agent.id, self.round) for agent in self.agents):
+            if all(done or self.network.gone(agent, self.round) for agent, done in enumerate(self.done())):
                 return True
         return False
