@@ -209,7 +209,7 @@ def test_a_hub_rebuilds_the_table_of_a_leaf():
     for rows in (300, 200, 400, 100):
         s, a, s_next = rng.integers(4, size=rows), rng.integers(2, size=rows), rng.integers(4, size=rows)
         logs.append(dualq.ArrayLog(s, a, rng.normal(size=rows).clip(-3, 3), s_next, 4, 2, reward_range=(-3, 3)))
-    found = attack(logs, 0.9, rounds=20, leaf=2)
+    found, late = attack(logs, 0.9, rounds=(20, 40), leaf=2)
     counts = np.zeros((8, 4))
     np.add.at(counts, (logs[2].state * 2 + logs[2].action, logs[2].next_state), 1.0)
     sums = np.bincount(logs[2].state * 2 + logs[2].action, logs[2].reward, 8)

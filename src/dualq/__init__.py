@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from dualq.offline import learn as learn
     from dualq.offline import learn_together as learn_together
     from dualq.offline import load as load
-    from dualq.online import NetworkedSPDQ as NetworkedSPDQ
     from dualq.online import PDHG as PDHG
     from dualq.online import SPDQ as SPDQ
     from dualq.online import SPDRL as SPDRL
     from dualq.online import Algorithm as Algorithm
+    from dualq.online import NetworkedSPDQ as NetworkedSPDQ
     from dualq.online import PrimalDual as PrimalDual
     from dualq.online import QDLearning as QDLearning
     from dualq.online import QLearning as QLearning

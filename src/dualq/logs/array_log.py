@@ -18,7 +18,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -295,7 +294,7 @@ class ArrayLog:
 
     # ---- what people read
 
-    @cached_property
+    @property
     def columns(self) -> dict[str, tuple[str, ...]]:
         """{"state": its columns in a table, "next_state": ..., "action": ...}."""
         columns: dict[str, tuple[str, ...]] = {}

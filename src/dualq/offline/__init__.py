@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from dualq.offline.saved.opening import doubt_of as doubt_of
     from dualq.offline.shapes import Change as Change
     from dualq.offline.shapes import StateFacts as StateFacts
+    from dualq.offline.together.course import course as course
     from dualq.offline.together.iterated import IterateFit as IterateFit
+    from dualq.offline.together.leak import Leak as Leak
+    from dualq.offline.together.leak import attack as attack
     from dualq.offline.together.learning import Together as Together
     from dualq.offline.together.learning import learn_together as learn_together
     from dualq.offline.together.mail import Plan as Plan

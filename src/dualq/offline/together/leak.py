@@ -8,7 +8,8 @@ A leaf of a star sends all that it sends to the hub, and hears from the hub alon
 
 The last are linear equations in the leaf's counts C_i, S A a round, and d is known to all. V' - V has mean zero,
 so rows of C_i are found but for one constant each (n_i(s, a) / S): every difference between two counts of a pair is
-known. And the first message says y before anything was added: N / d times the sums of the leaf's rewards.
+known. Where a pair never led to some state, the least count is zero, and that constant is known as well. And the first
+message says y before anything was added: N / d times the sums of the leaf's rewards.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 from dualq.logs import Log
 from dualq.offline.together.agents import Task
 from dualq.offline.together.agreement import common_of
-from dualq.offline.together.messages import unpacked_message
+from dualq.offline.together.messages import Message
 from dualq.offline.together.network import Network
 from dualq.offline.together.simulation import Simulation
 from dualq.offline.together.tables import House
@@ -44,27 +45,42 @@ class Leak(NamedTuple):
         """The largest error, in rows of the log."""
         return float(np.abs(self.counts - self.true_counts).max())
 
+    @property
+    def reward_error(self) -> float:
+        """The largest error of a sum of rewards."""
+        return float(np.abs(self.reward_sums - self.true_reward_sums).max())
 
-def attack(logs: Sequence[Log], discount: float, rounds: int = 20, leaf: int = 1) -> Leak:
-    """Run a star without loss; the hub, agent 0, rebuilds the table of a leaf from what passes between the two."""
+
+class Hub(TrackingAgent):
+    """An agent that keeps the rules, and also what one leaf says and what it has said to it."""
+
+    def __init__(self, house: House, log: Log, task: Task, leaf: int):
+        super().__init__(0, house, common_of(log), task, b"\x01" * 32)
+        self.leaf = leaf
+        self.heard: list[tuple[Array, Array]] = []
+
+    def _hear(self, message: Message) -> None:
+        if message.sender == self.leaf and "track" in message.parts:
+            self.heard.append((message.parts["track"], self.flows.get(self.leaf, np.zeros(self.z.size)).copy()))
+        super()._hear(message)
+
+
+def attack(logs: Sequence[Log], discount: float, rounds: Sequence[int] = (20,), leaf: int = 1) -> list[Leak]:
+    """Run a star without loss; what the hub, agent 0, rebuilds of a leaf after it has listened for so many rounds."""
     task = Task(len(logs), discount, "iterates", tolerance=0.0)
-    agents = [TrackingAgent(k, House.of(log), common_of(log), task, bytes([k + 1]) * 32) for k, log in enumerate(logs)]
-    simulation, hub, heard = Simulation(Network.star(len(logs)), agents), agents[0], list[tuple[Array, Array]]()
-    listen = hub.take
-
-    def take(data: bytes) -> None:
-        message = unpacked_message(data, task.run, 0, task.size)
-        if message.sender == leaf and "track" in message.parts:
-            heard.append((message.parts["track"], hub.flows.get(leaf, np.zeros(hub.z.size)).copy()))
-        listen(data)
-
-    hub.take = take  # pyright: ignore[reportAttributeAccessIssue]
-    while len(heard) < rounds:
+    hub = Hub(House.of(logs[0]), logs[0], task, leaf)
+    others = [
+        TrackingAgent(k, House.of(log), common_of(log), task, bytes([k + 1]) * 32)
+        for k, log in enumerate(logs)
+        if k > 0
+    ]
+    simulation = Simulation(Network.star(len(logs)), [hub, *others])
+    while len(hub.heard) < max(rounds):
         simulation.step()
-    return _rebuilt(hub, agents[leaf], heard)
+    return [_rebuilt(hub, others[leaf - 1], hub.heard[:listened]) for listened in rounds]
 
 
-def _rebuilt(hub: TrackingAgent, leaf: TrackingAgent, heard: list[tuple[Array, Array]]) -> Leak:
+def _rebuilt(hub: Hub, leaf: TrackingAgent, heard: list[tuple[Array, Array]]) -> Leak:
     """All but the last lines use what the hub knows."""
     assert hub.visits is not None
     first, size, flow = heard[0][0], hub.c.size, hub.z.size

@@ -57,6 +57,9 @@ steps taken is null, and so is the side of an interval that was not. Keys by exp
               METRIC measured/eta=H/T, METRIC printed/eta=H/T, METRIC corrected/eta=H/T: the 0.9 quantile, the bounds
     ablation  q_error/PANEL/CURVE/T, dual_policy_error/PANEL/CURVE/T
     efficiency   value_loss/PROBLEM/METHOD/N (of the worst state), mean_loss/..., q_error/..., N transitions
+    networks  disagreement/GRAPH/LOSS/R, q_error/..., value_loss/... (LOSS also: pooled log, alone), R = 10, 100, 400
+              rounds; rounds/GRAPH/LOSS: those to a Q error of 1e-6
+    leak      count_error/CURVE/R, reward_error/..., pairs_right/..., R = 2, 80 rounds listened
 """
 
 from __future__ import annotations
@@ -72,7 +75,7 @@ if TYPE_CHECKING:
     from dualq.paper.experiments.verdicts import Verdict
 
 PAPER = ("fig1", "fig2", "fig3", "fig4")
-BEYOND = ("drift", "bounds", "ablation", "efficiency")
+BEYOND = ("drift", "bounds", "ablation", "efficiency", "networks", "leak")
 LONG = ("rates",)  # asked for by name only: it takes longer than all others together
 NAMES = (*PAPER, *BEYOND, *LONG)
 

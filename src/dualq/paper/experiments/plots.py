@@ -188,6 +188,24 @@ def by_panel(rows: Sequence[Row], title: str, axes: Mapping[str, str], *, column
     return finished(alt.concat(*charts, columns=columns, spacing=28), title, _caption(rows, "median"))
 
 
+def in_rows(
+    rows: Sequence[Row], title: str, axes: Mapping[str, str], *, x: str, linear: Sequence[str], least: float, note: str
+) -> Chart:
+    """A row for each panel of the table, in it one drawing per metric; those in `linear` with an axis from zero."""
+    import altair as alt
+
+    curves = list(dict.fromkeys(row["curve"] for row in rows))
+    charts = []
+    for panel in dict.fromkeys(row["panel"] for row in rows):
+        for metric, words in axes.items():
+            part = [row.copy() for row in rows if row["panel"] == panel and row["metric"] == metric]
+            for row in part if metric not in linear else ():
+                row["low"], row["median"], row["high"] = (max(row[at], least) for at in ("low", "median", "high"))
+            charts.append(_panel(alt, part, panel, words, x, metric in linear, "median", curves, len(curves)))
+    text = f"{_caption(rows, 'median')} {note} What is below {least:g} is drawn as {least:g}."
+    return finished(alt.concat(*charts, columns=len(axes), spacing=28), title, text)
+
+
 def own_legends(
     rows: Sequence[Row], title: str, metric: str, y_title: str, *, columns: int, zero: bool = False
 ) -> Chart:
