@@ -12,7 +12,7 @@ from dualq.offline.together.agreement import common_of
 from dualq.offline.together.leak import attack
 from dualq.offline.together.simulation import Simulation
 from dualq.offline.together.tables import House
-from dualq.offline.together.tracking import TrackingAgent
+from dualq.offline.together.tracking import Operator, TrackingAgent, move
 
 
 def pooled(logs: list[dualq.ArrayLog]) -> dualq.ArrayLog:
@@ -66,6 +66,23 @@ def test_rounds_to_a_millionth(problem: str, net: dualq.Network, rounds: int):
         if began is None and all(agent.visits is not None for agent in agents):
             began = simulation.round
         assert began is None or simulation.round - began <= 1.2 * rounds
+
+
+def test_a_round_is_that_of_matrices():
+    """V' and y of one round, from the docstring's formulas; some pair has no rows, and some value is clipped."""
+    rng, (S, A) = np.random.default_rng(0), (5, 3)
+    for w in (0.3, 1.7):
+        M, y, V = rng.normal(size=(S * A, S)), rng.normal(size=S * A), rng.normal(size=S)
+        barrier, limit = np.where(np.arange(S * A) == 4, -np.inf, 0.0), 0.4
+        pair, to = np.divmod(np.arange(M.size), S)
+        z, found = np.append(y, w), V.copy()
+        move(z, found, barrier, Operator(pair, to, M.ravel()), limit)
+        b = min(1.0, w) / 2
+        wanted = (1 - b) * V + b * (y / w + barrier).reshape(S, A).max(axis=1)
+        wanted = (wanted - wanted.mean()).clip(-limit, limit)
+        assert (np.abs(wanted) == limit).any()
+        np.testing.assert_allclose(found, wanted, rtol=1e-13)
+        np.testing.assert_allclose(z, np.append(y + M @ (wanted - V), w), rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -215,3 +232,4 @@ def test_a_hub_rebuilds_the_table_of_a_leaf():
     sums = np.bincount(logs[2].state * 2 + logs[2].action, logs[2].reward, 8)
     assert np.abs(found.counts - (counts - counts.mean(axis=1, keepdims=True))).max() < 1e-6
     assert np.abs(found.reward_sums - sums).max() < 1e-9
+    assert late.error < 1e-6

@@ -34,6 +34,7 @@ class Flood:
         self.beat = np.full(size, -1, np.int64)
         self.life = np.zeros(size, np.int64)
         self.life[agent] = life
+        self.lives = life  # of all
         self.heard = np.full(size, -1, np.int64)  # the last round of each agent that came from itself
         self.echo = np.full(size, -1, np.int64)  # the last of our rounds that each agent heard
         self.sent: dict[tuple[int, int, int], int] = {}  # (to, topic, author): in which round
@@ -102,6 +103,7 @@ class Flood:
         for j in np.flatnonzero(life > self.life):
             if j != self.agent:
                 self.have[:, j] = 0
+                self.lives += int(life[j] - self.life[j])
                 self.life[j] = life[j]
                 self.heard[j] = self.echo[j] = -1
                 self.sent = {key: when for key, when in self.sent.items() if key[0] != j}
@@ -119,6 +121,7 @@ class Flood:
         """Go on from a state."""
         for name in ("have", "beat", "life", "heard", "echo"):
             setattr(self, name, arrays[name].copy())
+        self.lives = int(self.life.sum())
         self.sent = {(int(j), int(t), int(a)): int(r) for j, t, a, r in arrays["sent"]}
         self.pieces = {
             (int(name.split()[1]), int(name.split()[2])): piece

@@ -26,7 +26,7 @@ from dualq.offline.together.messages import Message
 from dualq.offline.together.network import Network
 from dualq.offline.together.simulation import Simulation
 from dualq.offline.together.tables import House
-from dualq.offline.together.tracking import CHECKED, TrackingAgent
+from dualq.offline.together.tracking import CHECKED, TrackingAgent, next_V
 
 Array = np.ndarray
 
@@ -91,7 +91,8 @@ def _rebuilt(hub: Hub, leaf: TrackingAgent, heard: list[tuple[Array, Array]]) ->
     z, V = np.append(y0, 1.0), np.zeros(hub.V.size)
     moves, added = [], []
     for out, back in zip(sent, got, strict=True):
-        new = hub.next_V(z, V)
+        new = V.copy()
+        next_V(z, new, hub.barrier, hub.limit)
         moves.append(new - V)
         added.append(2.0 * out[:-1] - z[:-1])
         z, V = out + back, new
@@ -99,5 +100,7 @@ def _rebuilt(hub: Hub, leaf: TrackingAgent, heard: list[tuple[Array, Array]]) ->
     d = np.zeros(size)
     d[: hub.visits.d.size] = hub.visits.d
     scale = d[:, None] / (hub.task.size * hub.task.discount)
-    rows, truth = (scale * (M - M.mean(axis=1, keepdims=True)) for M in (found, leaf.M))
+    true = np.zeros(found.shape)
+    np.add.at(true, (leaf.operator.pair, leaf.operator.to), leaf.operator.share)
+    rows, truth = (scale * (M - M.mean(axis=1, keepdims=True)) for M in (found, true))
     return Leak(len(heard), y0 * d / hub.task.size, leaf.c * d / hub.task.size, rows, truth)

@@ -1,6 +1,6 @@
 """Messages between agents: bytes with a checksum, so that what arrives is what was sent, or is refused.
 
-    checksum (16 bytes, BLAKE2b, of all that follows, keyed where the houses share a key)
+    checksum: 16 bytes of the SHA-256 of all that follows; of its HMAC where the houses share a key
     kind, sender, addressee, round
     parts: for each a name, a type and a shape, and its bytes; nothing is unpickled
 
@@ -10,10 +10,11 @@ passes; and a message of another run, for somebody else, or from somebody who do
 
 from __future__ import annotations
 
+import hmac
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
-from hashlib import blake2b
+from hashlib import sha256
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,8 +33,7 @@ class MessageError(CheckpointError):
     """A message that is not whole, not for this run, or not from an agent of it."""
 
 
-@dataclass(frozen=True, eq=False)
-class Message:
+class Message(NamedTuple):
     """What one agent says to another in a round."""
 
     run: bytes  # 8 bytes that all agents of a run share
@@ -45,24 +45,23 @@ class Message:
     @property
     def numbers(self) -> int:
         """How many numbers it holds; bytes count as eighths."""
-        return sum(part.size if part.dtype != np.uint8 else -(-part.size // 8) for part in self.parts.values())
+        return sum([-(-part.nbytes // 8) for part in self.parts.values()])
 
     def packed(self, key: bytes = b"") -> bytes:
         """As bytes, the checksum first."""
         body = [HEAD.pack(self.run, self.sender, self.to, self.round, len(self.parts))]
         for name, part in self.parts.items():
-            content = part.tobytes()
-            body.append(PART.pack(name.encode(), part.dtype.str[1:].encode(), part.ndim, len(content)))
-            body.append(struct.pack(f"<{part.ndim}q", *part.shape))
-            body.append(content)
+            kind = part.dtype.str[1:].encode()
+            body += PART.pack(name.encode(), kind, part.ndim, part.nbytes), struct.pack(f"<{part.ndim}q", *part.shape)
+            body.append(part.tobytes())
         whole = b"".join(body)
-        return blake2b(whole, digest_size=CHECK, key=key).digest() + whole
+        return _checksum(whole, key) + whole
 
 
 def unpacked_message(data: bytes, run: bytes, to: int, size: int, key: bytes = b"") -> Message:
     """A message from its bytes; MessageError where it is cut off, changed, of another run, or not for this agent."""
-    body = data[CHECK:]
-    if len(body) < HEAD.size or blake2b(body, digest_size=CHECK, key=key).digest() != data[:CHECK]:
+    body = memoryview(data)[CHECK:]
+    if len(body) < HEAD.size or not hmac.compare_digest(_checksum(body, key), data[:CHECK]):
         raise MessageError("a message is cut off or changed: its checksum does not match")
     its_run, sender, addressee, round_, count = HEAD.unpack_from(body)
     if its_run != run:
@@ -75,7 +74,11 @@ def unpacked_message(data: bytes, run: bytes, to: int, size: int, key: bytes = b
         raise MessageError(f"a message from agent {sender} cannot be read ({error})") from None
 
 
-def _parts_of(body: bytes, count: int) -> dict[str, Array]:
+def _checksum(body: bytes | memoryview, key: bytes) -> bytes:
+    return (hmac.digest(key, body, "sha256") if key else sha256(body).digest())[:CHECK]
+
+
+def _parts_of(body: memoryview, count: int) -> dict[str, Array]:
     parts, at = {}, HEAD.size
     for _ in range(count):
         name, kind, ndim, length = PART.unpack_from(body, at)

@@ -204,7 +204,9 @@ class Network:
 
     def present(self, agent: int, round_: int) -> bool:
         """Whether an agent takes part in a round."""
-        absences = self.away.get(agent, ())
+        absences = self.away.get(agent)
+        if absences is None:
+            return True
         return not any(begin <= round_ and (end is None or round_ < end) for begin, end in absences)
 
     def gone(self, agent: int, round_: int) -> bool:

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualq.base import LogError
+from dualq.base import LogError, kernel
 from dualq.offline.together.agents import HELLO, CountingAgent, Task
 from dualq.offline.together.agreement import Common
 from dualq.offline.together.masks import public_word
@@ -49,6 +49,14 @@ class Visits(NamedTuple):
     houses: Array  # (S A,) how many have the pair
     starts: Array  # (S,)
     ends: bool  # whether some row ended
+
+
+class Operator(NamedTuple):
+    """N alpha C_i / d, one entry per (s, a, s') that the agent has."""
+
+    pair: Array  # (entries,)
+    to: Array
+    share: Array
 
 
 class Answer(NamedTuple):
@@ -102,26 +110,26 @@ class TrackingAgent(CountingAgent):
             self._advance()
         tracking = self.visits is not None and self.generation >= 0
         flows: dict[int, Array] = {}
-        checks = np.zeros(0)
+        checks: tuple[Array, ...] = ()
         if tracking:
-            self._iterate()
+            move(self.z, self.V, self.barrier, self.operator, self.limit)
             self._check()
             checks = self._said()
             flows = self._push(neighbours)
         quiet = tracking and self._settled()
         return [(to, self._packed(to, self._told(to, checks, flows, quiet))) for to in neighbours]
 
-    def _told(self, to: int, checks: Array, flows: Mapping[int, Array], quiet: bool) -> dict[str, Array]:
+    def _told(self, to: int, checks: tuple[Array, ...], flows: Mapping[int, Array], quiet: bool) -> dict[str, Array]:
         parts = {} if quiet and not self.wordy[to] else self._parts(to)
         if parts and quiet:
             parts["quiet"] = np.zeros(0)  # nothing is lacking here: no answer is needed
         if flows:
-            parts["track"] = np.concatenate((checks, flows[to]))
+            parts["track"] = np.concatenate((*checks, flows[to]))
         return parts
 
     def _settled(self) -> bool:
         """Whether all have all pieces: true until somebody begins anew."""
-        now = self.attempt, int(self.flood.life.sum())
+        now = self.attempt, self.flood.lives
         if self.settled != now and self._all_have_all():
             self.settled = now
         return self.settled == now
@@ -182,17 +190,18 @@ class TrackingAgent(CountingAgent):
         self.size = S + visits.ends
         d = np.zeros(self.size * A)
         d[: S * A] = visits.d
-        M, c = np.zeros((self.size * A, self.size)), np.zeros(self.size * A)
-        stuck = ~d.reshape(self.size, A).any(axis=1)
+        stuck, c = ~d.reshape(self.size, A).any(axis=1), np.zeros(self.size * A)
+        # where nothing is known, nothing is paid; each agent has its share of that
         loops = np.flatnonzero(np.repeat(stuck, A))
-        M[loops, loops // A] = alpha  # where nothing is known, nothing is paid; each agent has its share of that
+        pair, to, n = [loops], [loops // A], [np.full(loops.size, alpha)]
         counts = self.placed.counts
         if counts is not None and self.members[self.id]:
-            pair = counts.s.astype(np.int64) * A + counts.a
-            np.add.at(M, (pair, counts.successor), N * alpha * counts.n / d[pair])
+            own = counts.s.astype(np.int64) * A + counts.a
+            pair, to, n = [*pair, own], [*to, counts.successor], [*n, N * alpha * counts.n / d[own]]
             c[: S * A] += self._rewards(visits)
-        self.M, self.c = M, c
-        self.barrier = np.where((d > 0) | np.repeat(stuck, A), 0.0, -np.inf).reshape(self.size, A)
+        self.c = c
+        self.operator = Operator(*(np.concatenate(x) for x in (pair, to, n)))
+        self.barrier = np.where((d > 0) | np.repeat(stuck, A), 0.0, -np.inf)
         ranges = [hello["ranges"] for hello in self.hellos if hello["ranges"] is not None]
         low, high = self.common.reward_range or (
             min(r["reward"][0] for r in ranges),
@@ -212,31 +221,21 @@ class TrackingAgent(CountingAgent):
 
     def _anew(self) -> None:
         """Begin a generation with the V at hand."""
-        self.z = np.append(self.c + self.M @ self.V, 1.0)
+        self.z = np.append(self.c, 1.0)
+        add_product(self.z, self.operator, self.V)
         self.flows, self.taken, self.last = {}, {}, {}
         self.epoch, self.good, self.decided = 0, 0, False
         self._snapshot()
 
     # ---- a round
 
-    def _iterate(self) -> None:
-        new = self.next_V(self.z, self.V)
-        self.z[:-1] += self.M @ (new - self.V)
-        self.V = new
-
-    def next_V(self, z: Array, V: Array) -> Array:
-        """V' of an agent that has (y, w) and V: all that it takes is known to everybody."""
-        best = (z[:-1].reshape(self.barrier.shape) / z[-1] + self.barrier).max(axis=1)
-        b = 0.5 * min(1.0, z[-1])
-        new = (1.0 - b) * V + b * best
-        new -= new.mean()
-        return np.minimum(np.maximum(new, -self.limit, out=new), self.limit, out=new)
-
     def _push(self, neighbours: Sequence[int]) -> dict[int, Array]:
         share = self.z / (1 + len(neighbours))
         for to in neighbours:
-            before = self.flows.get(to)
-            self.flows[to] = share.copy() if before is None else before + share
+            if to in self.flows:
+                self.flows[to] += share
+            else:
+                self.flows[to] = share.copy()
         self.z = share
         return self.flows
 
@@ -245,11 +244,13 @@ class TrackingAgent(CountingAgent):
         if self._of_another_generation(int(said[0])):
             return
         at, size = CHECKED + self.task.size, self.high.size
-        flow = said[at + 2 * size :]
-        if round_ > self.last.get(sender, -1) and flow.size == self.z.size:
-            before = self.taken.get(sender)
-            self.z += flow if before is None else flow - before
-            self.taken[sender], self.last[sender] = flow, round_
+        if said.size != at + 2 * size + self.z.size:
+            return
+        if round_ > self.last.get(sender, -1):
+            if sender not in self.taken:
+                self.taken[sender] = np.zeros(self.z.size)
+            take_flow(self.z, self.taken[sender], said[at + 2 * size :])
+            self.last[sender] = round_
         self._compare(said[1], said[2], said[CHECKED:at], said[at : at + size], said[at + size : at + 2 * size])
 
     def _of_another_generation(self, theirs: int) -> bool:
@@ -277,8 +278,8 @@ class TrackingAgent(CountingAgent):
         self.who = np.zeros(self.task.size)
         self.who[self.id] = 1.0
 
-    def _said(self) -> Array:
-        return np.concatenate(((self.generation, self.epoch, self.decided), self.who, self.high, self.low))
+    def _said(self) -> tuple[Array, ...]:
+        return np.array((self.generation, self.epoch, self.decided), float), self.who, self.high, self.low
 
     def _compare(self, epoch: float, decided: float, who: Array, high: Array, low: Array) -> None:
         """Put together what two agents have seen of the same moment; what is decided is decided for all."""
@@ -292,8 +293,7 @@ class TrackingAgent(CountingAgent):
             self.epoch = int(epoch)
             self._snapshot()
         if not self.decided:
-            np.maximum(self.high, high, out=self.high)
-            np.minimum(self.low, low, out=self.low)
+            widen(self.high, self.low, high, low)
         np.maximum(self.who, who, out=self.who)
 
     def _check(self) -> None:
@@ -322,7 +322,7 @@ class TrackingAgent(CountingAgent):
         return self._answer(self.z[:-1] / self.z[-1], self.V, 0.0, self.task.discount).Q
 
     def _answer(self, q: Array, V: Array, disagreement: float, alpha: float) -> Answer:
-        q = q.reshape(self.barrier.shape) + self.barrier
+        q = (q + self.barrier).reshape(self.size, -1)
         gap = q.max(axis=1) - V
         high, low = float(gap.max()), float(gap.min())
         factor, residual = alpha / (1.0 - alpha), 0.5 * (high - low)
@@ -367,3 +367,53 @@ class TrackingAgent(CountingAgent):
         named = {name: [n for n in arrays if n.startswith(f"{name} ")] for name in ("flow", "taken")}
         self.flows = {int(n.split()[1]): arrays[n].copy() for n in named["flow"]}
         self.taken = {int(n.split()[1]): arrays[n].copy() for n in named["taken"]}
+
+
+# ---- the numbers of a round
+
+
+@kernel
+def move(z, V, barrier, operator, limit):
+    """V' of an agent that has (y, w) and V, and y += N (T_i(V') - T_i(V)), in place."""
+    before = V.copy()
+    next_V(z, V, barrier, limit)
+    add_product(z, operator, V - before)
+
+
+@kernel
+def next_V(z, V, barrier, limit):
+    """V' in place: all that it takes is known to everybody."""
+    num_states = V.size
+    num_actions, w = barrier.size // num_states, z[-1]
+    b, total = 0.5 * min(1.0, w), 0.0
+    for s in range(num_states):
+        best = -np.inf
+        for pair in range(s * num_actions, (s + 1) * num_actions):
+            best = max(best, z[pair] / w + barrier[pair])
+        V[s] = (1.0 - b) * V[s] + b * best
+        total += V[s]
+    for s in range(num_states):
+        V[s] = min(max(V[s] - total / num_states, -limit), limit)
+
+
+@kernel
+def add_product(z, operator, V):
+    """y += (N alpha C_i / d) V."""
+    for e in range(operator.pair.size):
+        z[operator.pair[e]] += operator.share[e] * V[operator.to[e]]
+
+
+@kernel
+def take_flow(z, taken, sent):
+    """(y, w) += sent - taken; taken <- sent."""
+    for i in range(z.size):
+        z[i] += sent[i] - taken[i]
+        taken[i] = sent[i]
+
+
+@kernel
+def widen(high, low, other_high, other_low):
+    """The largest and the least of two, entry by entry."""
+    for i in range(high.size):
+        high[i] = max(high[i], other_high[i])
+        low[i] = min(low[i], other_low[i])
