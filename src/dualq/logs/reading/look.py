@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dualq.base import LogError, count
+from dualq.base import LogError, count, door
 from dualq.logs.reading.auto_bins import AUTO, leave_out
 from dualq.logs.reading.column_types import number
 from dualq.logs.reading.columns import FEW, Numbers, dates_in, is_continuous, label_words, numbers_in, with_dates
@@ -38,6 +38,7 @@ WORDS = (("terminal", LAST), ("terminal", EARLY), ("truncated", LAST))  # what m
 MANY = ("state", "action", "next_state", "episode", "costs")  # parts that may have several columns
 
 
+@door
 @about_source
 def look(
     source: object,
