@@ -3,6 +3,7 @@
 Anything may use it, and it uses nothing of dualq.
 
 errors       one family of exceptions; a message names the value, where it stands, and what would be right
+door         a call with an argument of the wrong kind is refused in one line
 wording      numbers and names in sentences
 labels       labels of states and actions <-> indices
 numbers      numbers, ranges and weights as users give them, checked
@@ -28,11 +29,14 @@ if TYPE_CHECKING:
     from dualq.base.errors import about as about
     from dualq.base.files import Json as Json
     from dualq.base.files import Tagged as Tagged
+    from dualq.base.files import arrays_in as arrays_in
     from dualq.base.files import as_json_array as as_json_array
     from dualq.base.files import from_json_array as from_json_array
     from dualq.base.files import load_arrays as load_arrays
     from dualq.base.files import save_arrays as save_arrays
+    from dualq.base.files import verified as verified
     from dualq.base.files import write_whole as write_whole
+    from dualq.base.front_door import door as door
     from dualq.base.kernels import advance as advance
     from dualq.base.kernels import below as below
     from dualq.base.kernels import bits as bits

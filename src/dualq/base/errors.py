@@ -45,7 +45,7 @@ class DualqError(Exception):
     action: object = None
 
     def __init__(self, message: str, **parts: Unpack[ErrorParts]) -> None:
-        super().__init__(message)
+        super().__init__(" ".join(message.split("\n")))  # one line, whatever stands in it
         vars(self).update(parts)
 
     @property
@@ -74,6 +74,10 @@ class LogError(DualqError, ValueError):
 
 class LabelError(LogError, ModelError):
     """A state or an action that the log, or the model, does not have."""
+
+
+class ArgumentError(LogError, ModelError, TypeError):
+    """An argument that is not of the kind that a function asks for."""
 
 
 class InfeasibleError(DualqError, ValueError):

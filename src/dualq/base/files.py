@@ -6,11 +6,15 @@ shape and bytes. Text (labels, settings) is kept as JSON in an array of bytes.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
 import os
+import re
+import struct
 import tempfile
+import time
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -23,6 +27,8 @@ from numpy.typing import ArrayLike
 from dualq.base.errors import CheckpointError
 
 Array = np.ndarray
+LEFT_OVER_AFTER = 60.0  # seconds: a process of another machine that shares the folder may still write
+
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 
 
@@ -36,8 +42,11 @@ class Tagged(Protocol):
 def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
     """Write a file so that whoever opens it sees the old content or the new, never a part."""
     path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; give the name of a file")
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    _remove_left_over(path)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.{os.getpid()}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
@@ -50,6 +59,27 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
         raise
 
 
+def _remove_left_over(path: Path) -> None:
+    """Parts that a process left beside this file when it was killed: it is gone, and wrote nothing for a minute."""
+    name = re.compile(rf"\.{re.escape(path.name)}\.(\d+)\.\w+")
+    for part in path.parent.iterdir():
+        writer = name.fullmatch(part.name)
+        if writer and not _is_running(int(writer[1])):
+            with contextlib.suppress(OSError):  # somebody else was quicker
+                if time.time() - part.stat().st_mtime > LEFT_OVER_AFTER:
+                    part.unlink()
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
 def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, ArrayLike]) -> None:
     """Write named arrays (anything NumPy can hold without objects) with their digest."""
     named = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
@@ -60,18 +90,52 @@ def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, ArrayLike]) -
 
 def load_arrays(path: str | os.PathLike[str]) -> dict[str, Array]:
     """Read what `save_arrays` wrote; `CheckpointError` if the file is missing, cut off or changed."""
-    try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except FileNotFoundError:
-        raise CheckpointError(f"{path}: no such file", path=str(path)) from None
-    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise CheckpointError(f"{path}: not a whole .npz file ({error})", path=str(path)) from None
+    return verified(path, arrays_in(path))
+
+
+def verified(path: str | os.PathLike[str], arrays: dict[str, Array]) -> dict[str, Array]:
+    """The arrays of a file without their digest, which must be right."""
     digest = arrays.pop("sha256", None)
     if digest is None or digest.tobytes() != _digest(arrays):
         why = "the SHA-256 does not match; the file was changed or not written by dualq"
         raise CheckpointError(f"{path}: {why}", path=str(path))
     return arrays
+
+
+def arrays_in(path: str | os.PathLike[str]) -> dict[str, Array]:
+    """The arrays of any .npz file, whoever wrote it; `CheckpointError` where it cannot be read, or is a trap."""
+    try:
+        with open(path, "rb") as stream, zipfile.ZipFile(stream) as packed:
+            _check_sizes(packed, os.fstat(stream.fileno()).st_size)
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except FileNotFoundError:
+        raise CheckpointError(f"{path}: no such file", path=str(path)) from None
+    except _UNREADABLE as error:
+        raise CheckpointError(f"{path}: not a whole .npz file ({error})", path=str(path)) from None
+
+
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    TypeError,
+    LookupError,
+    EOFError,
+    MemoryError,
+    RuntimeError,  # zipfile's, of encrypted entries; NotImplementedError, of methods and versions that it does not know
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+LARGE = 2**30  # bytes
+DENSEST = 100  # times as large as the file: arrays that people save are not packed as densely
+
+
+def _check_sizes(packed: zipfile.ZipFile, size: int) -> None:
+    """A ValueError for a file that says of itself that it unpacks to far more than it is."""
+    unpacked = sum(entry.file_size for entry in packed.infolist())
+    if unpacked > max(LARGE, DENSEST * size):
+        raise ValueError(f"its {size:,} bytes would unpack to {unpacked:,}")
 
 
 def as_json_array(value: object) -> Array:

@@ -18,7 +18,7 @@ from dualq.base.errors import LabelError, ModelError
 from dualq.base.wording import few, nearest
 
 Label: TypeAlias = Hashable  # int, float, str, bool, a date, or a tuple of them with one entry per column
-LabelLike: TypeAlias = "Label | Mapping[str, Label]"  # bare, as a tuple, or as a mapping from column to value
+LabelLike: TypeAlias = Label | Mapping[str, Label]  # bare, as a tuple, or as a mapping from column to value
 
 
 class Labels:
@@ -33,6 +33,9 @@ class Labels:
 
     def _check(self) -> None:
         for place, label in enumerate(self.values):
+            if not _is_plain(label):
+                right = "it must be a plain value such as 3 or 'winter'"
+                raise ModelError(f"label {label!r} at place {place}: {right}", value=label)
             width = len(label) if isinstance(label, tuple) else 1
             if width != len(self.names):
                 raise ModelError(
@@ -68,7 +71,10 @@ class Labels:
                 raise LabelError(f"a label needs the columns {', '.join(self.names)}; got {got}", value=label)
             label = tuple(label[name] for name in self.names)
         label = _plain(label)
-        return label[0] if isinstance(label, tuple) and len(self.names) == 1 else label
+        if not _is_plain(label):
+            right = "a label must be a value such as 3 or 'winter', or one for each column"
+            raise LabelError(f"no {' and '.join(self.names)} can be {label!r}; {right}", value=label)
+        return label[0] if isinstance(label, tuple) and len(label) == len(self.names) == 1 else label
 
     def _hint(self, key: Label) -> str:
         if not len(self):
@@ -135,7 +141,7 @@ class Labels:
         return f"Labels({len(self)} of {' × '.join(self.names)}: {few}{', ...' if len(self) > 4 else ''})"
 
 
-LabelsLike: TypeAlias = "Labels | Iterable[Label] | None"  # None for 0, 1, 2, ...
+LabelsLike: TypeAlias = Labels | Iterable[Label] | None  # None for 0, 1, 2, ...
 
 _BIN = re.compile(r"(<|>=) \S+|\[\S+, \S+\)")  # the label of an interval of numbers
 
@@ -157,6 +163,14 @@ def _plain(label: Label) -> Label:
     if isinstance(label, list | tuple):
         return tuple(_plain(part) for part in label)
     return label
+
+
+def _is_plain(label: Label) -> bool:
+    try:
+        hash(label)
+    except TypeError:
+        return False
+    return True
 
 
 def _meant(value: Label, known: Iterable[Label]) -> Label:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dualq.base import Label, Labels, LogError, Recorded, Rows, write_whole
+from dualq.base import Label, Labels, LogError, Recorded, Rows, door, write_whole
 from dualq.logs.checks.battery import checks_of
 from dualq.logs.checks.coverage import Coverage
 from dualq.logs.checks.drift import drift_of, periods_of_trace
@@ -46,6 +46,7 @@ Array = np.ndarray
 TABLE_CHUNK = 1 << 20  # rows
 
 
+@door
 @dataclass(frozen=True, eq=False, init=False)
 class ArrayLog:
     """Recorded transitions, checked once and read-only after.

@@ -5,6 +5,7 @@ A certificate learns from the earlier blocks what to expect of the later ones (d
 
 from __future__ import annotations
 
+from dualq.base import door
 from dualq.logs.counts import Counts
 from dualq.logs.log import Log
 
@@ -13,6 +14,7 @@ RATIO = 4.0  # each block begins when the log is this many times as long as when
 MOST_SORTED = 20_000_000  # rows; a log that is longer is counted once, and not put in its order
 
 
+@door
 def counts_in_blocks(log: Log, blocks: int = BLOCKS, ratio: float = RATIO) -> list[Counts]:
     """The counts of a log's rows in time order, cut at N/ratio, N/ratio^2, ... of its N rows.
 

@@ -32,7 +32,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from dualq.base import ErrorParts, Labels, LogError, Recorded, Rows, checked_range
+from dualq.base import ErrorParts, Labels, LogError, Recorded, Rows, checked_range, door
 from dualq.logs.support import Support
 from dualq.model import MDP, checked_discount
 
@@ -51,6 +51,7 @@ class Said(TypedDict):
     cost_ranges_known: frozenset[str]
 
 
+@door
 @dataclass(frozen=True, eq=False)
 class Counts:
     """How often each transition occurs in a log, and what it paid; read-only.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dualq.base import Labels, LogError
+from dualq.base import Labels, LogError, door
 from dualq.logs.checks.battery import checks_of
 from dualq.logs.checks.coverage import UNCLOCKED, Coverage
 from dualq.logs.checks.drift import Periods, drift_of, periods_of_table, periods_of_trace
@@ -39,6 +39,7 @@ from dualq.logs.stream import TableStream, time_order
 Array = np.ndarray
 
 
+@door
 @dataclass(frozen=True, eq=False)
 class TableLog:
     """A log in the engine that holds it; `read_log` makes one.

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dualq.base import Label, LabelLike, Labels, StateColumns, States
+from dualq.base import Label, LabelLike, Labels, StateColumns, States, door
 from dualq.model.policy import Seed
 
 Array = np.ndarray
@@ -27,6 +27,7 @@ class Rule(Protocol):
         ...
 
 
+@door
 @dataclass(frozen=True, eq=False)
 class FunctionPolicy:
     """A rule, asked in the log's own words; it is a `Policy`."""

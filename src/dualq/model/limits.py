@@ -31,7 +31,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from dualq.base import LabelLike, ModelError, nearest
+from dualq.base import LabelLike, ModelError, door, nearest
 from dualq.model.mdp import MDP, Sparse
 from dualq.model.policy import TablePolicy
 
@@ -247,14 +247,23 @@ class Near:
         return f"{self.name} <= {self.bound:.6g}"
 
 
+class Words(NamedTuple):
+    """A limit as it is written: "stockout <= 0.02"."""
+
+    name: str
+    sense: str
+    bound: float
+
+
 AnyLimit: TypeAlias = Limit | ActionCap | Near
-LimitLike: TypeAlias = "AnyLimit | Words | str | float"  # made; or in words; or, by name, at most so much
-LimitsLike: TypeAlias = "AnyLimit | str | Iterable[LimitLike] | Mapping[str, LimitLike] | None"
+LimitLike: TypeAlias = AnyLimit | Words | str | float  # made; or in words; or, by name, at most so much
+LimitsLike: TypeAlias = AnyLimit | str | Iterable[LimitLike] | Mapping[str, LimitLike] | None
 
 
 # ---- ways to make one
 
 
+@door
 def average(mdp: MDP, cost: ArrayLike, sense: str, bound: float, name: str = "cost") -> Limit:
     """The average cost per step; `cost` is (S, A), one number per pair, or (S, A, S), one per transition.
 
@@ -270,11 +279,13 @@ def average(mdp: MDP, cost: ArrayLike, sense: str, bound: float, name: str = "co
     return Limit(name, _expected(mdp, cost, name), sense, bound, np.ndim(cost) == 3)
 
 
+@door
 def total(mdp: MDP, cost: ArrayLike, sense: str, bound: float, name: str = "total cost") -> Limit:
     """The expected discounted total of a cost, from the start."""
     return Limit(name, _expected(mdp, cost, name) / (1.0 - mdp.discount), sense, bound, np.ndim(cost) == 3)
 
 
+@door
 def time_in(mdp: MDP, states: Iterable[LabelLike], sense: str, share: float, name: str | None = None) -> Limit:
     """The share of time in a set of states, given by their labels.
 
@@ -292,11 +303,13 @@ def time_in(mdp: MDP, states: Iterable[LabelLike], sense: str, share: float, nam
     return Limit(name or f"time in {_few(labels)}", cost, sense, _share("a share of time", share))
 
 
+@door
 def forbid(mdp: MDP, states: Iterable[LabelLike], name: str | None = None) -> Limit:
     """A set of states is never entered."""
     return time_in(mdp, states, "<=", 0.0, name)
 
 
+@door
 def share_of(mdp: MDP, actions: Iterable[LabelLike], sense: str, share: float, name: str | None = None) -> Limit:
     """The share of steps at which one of these actions, given by their labels, is taken."""
     labels = list(actions)
@@ -305,6 +318,7 @@ def share_of(mdp: MDP, actions: Iterable[LabelLike], sense: str, share: float, n
     return Limit(name or f"share of {_few(labels)}", cost, sense, _share("a share of actions", share))
 
 
+@door
 def cap(
     mdp: MDP,
     actions: Iterable[LabelLike],
@@ -332,6 +346,7 @@ def cap(
     return ActionCap(name or f"chance of {_few(labels)}", pairs, bound)
 
 
+@door
 def near(reference: TablePolicy | ArrayLike, distance: float, name: str = "distance") -> Near:
     """A trust region: the total variation (0 to 1) from the occupancy of a policy, or from an occupancy (S, A).
 
@@ -358,14 +373,7 @@ def near(reference: TablePolicy | ArrayLike, distance: float, name: str = "dista
 FORM = re.compile(r"\s*(?P<name>.*?)\s*(?P<sense><=|>=|≤|≥)\s*(?P<bound>[^%]*?)\s*(?P<percent>%?)\s*")
 
 
-class Words(NamedTuple):
-    """A limit as it is written: "stockout <= 0.02"."""
-
-    name: str
-    sense: str
-    bound: float
-
-
+@door
 def parse(text: str) -> Words:
     """The parts of "stockout<=0.02", "stockout >= .1" or "stockout <= 2%"."""
     right = "write NAME<=NUMBER or NAME>=NUMBER, such as stockout<=0.02"

@@ -41,6 +41,7 @@ from dualq.base import (
     checked_numbers,
     checked_range,
     checked_weights,
+    door,
     kernel,
     unsigned,
     weight_error,
@@ -53,6 +54,7 @@ LARGEST_VALUE = 1e200  # squares of values must not overflow
 ROW_SUM_TOLERANCE = 1e-6  # single precision: rows this close to one are scaled to sum to one; others are refused
 
 
+@door
 @dataclass(frozen=True, eq=False, init=False)
 class MDP:
     """A finite discounted Markov decision process, checked and read-only.

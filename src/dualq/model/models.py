@@ -11,8 +11,6 @@ from __future__ import annotations
 import csv
 import io
 import os
-import zipfile
-import zlib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import chain, islice
@@ -30,12 +28,14 @@ from dualq.base import (
     LabelsLike,
     ModelError,
     about,
+    arrays_in,
     as_json_array,
     count,
+    door,
     from_json_array,
-    load_arrays,
     nearest,
     save_arrays,
+    verified,
     write_whole,
 )
 from dualq.model.mdp import MDP, ROW_SUM_TOLERANCE, Sparse
@@ -51,6 +51,7 @@ How = TypeVar("How")
 COLUMNS = ("state", "action", "next_state", "probability", "reward")
 
 
+@door
 def read_model(path: str | os.PathLike[str], discount: float | None = None) -> MDP:
     """The model in an .npz or .csv file; a discount given here comes before the one in the file."""
     path = Path(path)
@@ -64,6 +65,7 @@ def read_model(path: str | os.PathLike[str], discount: float | None = None) -> M
             raise ModelError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
+@door
 def write_model(path: str | os.PathLike[str], mdp: MDP) -> None:
     """Write a model that `read_model` reads back.
 
@@ -75,6 +77,7 @@ def write_model(path: str | os.PathLike[str], mdp: MDP) -> None:
         _format(path, {".npz": _write_npz, ".csv": _write_csv})(path, mdp)
 
 
+@door
 def write_policy(path: str | os.PathLike[str], policy: TablePolicy) -> None:
     """Write a CSV with a row (state, action, probability) for every action of positive probability, in the labels."""
     columns = policy.columns()
@@ -146,19 +149,11 @@ def _ends(reward_range: Array) -> tuple[float, float]:
 def _npz_arrays(path: Path) -> dict[str, Array]:
     """The arrays of any .npz file; the SHA-256 is checked where there is one."""
     try:
-        with zipfile.ZipFile(path) as file:
-            signed = "sha256.npy" in file.namelist()
-        if signed:
-            return load_arrays(path)
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
+        arrays = arrays_in(path)
+        return verified(path, arrays) if "sha256" in arrays else arrays
     except CheckpointError as error:
-        raise ModelError(str(error)) from None
-    except (zipfile.BadZipFile, zlib.error, EOFError):
-        raise ModelError(f"{path}: not a whole .npz file; it is damaged, cut off, or of another kind") from None
-    except ValueError as error:
         if "allow_pickle" not in str(error):
-            raise ModelError(f"{path}: not a whole .npz file ({error})") from None
+            raise ModelError(str(error), **error.parts) from None
         advice = "save numbers, or labels with a text type such as np.array(labels, dtype=str)"
         raise ModelError(f"{path}: holds an array of Python objects, which dualq does not unpickle; {advice}") from None
 

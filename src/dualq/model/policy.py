@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dualq.base import Label, LabelLike, Labels, LabelsLike, ModelError, as_labels
+from dualq.base import Label, LabelLike, Labels, LabelsLike, ModelError, as_labels, door
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dualq.model.mdp import MDP
 
 Array = np.ndarray
-Seed: TypeAlias = "int | Sequence[int] | np.random.SeedSequence | np.random.BitGenerator | np.random.Generator | None"
+Seed: TypeAlias = int | Sequence[int] | np.random.SeedSequence | np.random.BitGenerator | np.random.Generator | None
 
 
 @runtime_checkable
@@ -63,6 +63,7 @@ class Policy(Protocol):
         ...
 
 
+@door
 @dataclass(frozen=True, eq=False)
 class TablePolicy:
     """What to do in each state, as a table: `matrix[s, a]` is the probability of action a in state s.

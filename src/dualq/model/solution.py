@@ -20,7 +20,7 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dualq.base import CheckpointError, Labels, ModelError, from_json_array, load_arrays
+from dualq.base import CheckpointError, Labels, ModelError, door, from_json_array, load_arrays
 from dualq.model.mdp import MDP
 from dualq.model.packing import Kind, read_saved, unpacked, write_saved
 from dualq.model.policy import TablePolicy
@@ -28,6 +28,7 @@ from dualq.model.policy import TablePolicy
 Array = np.ndarray
 
 
+@door
 class Solution:
     """Q, V, occupancy and ratio of a model, in the user's units, with the two policies read from them.
 

@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from dualq._version import __version__
-from dualq.base import CheckpointError, Label, LabelLike, write_whole
+from dualq.base import CheckpointError, Label, LabelLike, door, write_whole
 from dualq.logs import Finding
 from dualq.model import FORMAT, Limit, Seed, TablePolicy, write_policy, write_saved
 from dualq.offline.careful.model import Estimate, pair_errors
@@ -59,6 +59,7 @@ SELDOM = 0.01  # of the decisions in a state: fewer that change are none
 NEVER = 1e-4  # of the time in the state where most is spent: less is practically never
 
 
+@door
 @dataclass(frozen=True, eq=False)
 class Fit(Learned):
     """What was learned: the last of five stages, which holds the others; the top of this file says how to ask it."""

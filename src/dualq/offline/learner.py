@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from dualq.base import Label, LogError
+from dualq.base import Label, LogError, door
 from dualq.logs import READING, ActionBins, BinsAsked, Columns, Moment, OneColumn, Start, read_log, start_weights
 from dualq.model import TablePolicy
 from dualq.offline.approximate.fit import NumberFit
@@ -25,6 +25,7 @@ Array = np.ndarray
 Params = dict[str, Any]  # {argument: its value}, as scikit-learn asks for them
 
 
+@door
 class PolicyLearner:
     """Learns a policy from a frame; the arguments are those of `learn` and of `read_log`.
 

@@ -13,17 +13,21 @@ behaviour left the log, however it drifted, its rows are enough.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dualq.base import door
 from dualq.logs import Start
-from dualq.offline.approximate.fit import NumberFit
-from dualq.offline.approximate.learning import Asked as NumberTask
-from dualq.offline.approximate.learning import check_approximation, check_is_for_numbers, is_of_numbers, learn_numbers
+from dualq.offline.approximate.asked import Asked as NumberTask
+from dualq.offline.approximate.asked import check_approximation, check_is_for_numbers, is_of_numbers
 from dualq.offline.fit import Fit
 from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.stages import check_words, count, model, prove, read, solve
 
+if TYPE_CHECKING:
+    from dualq.offline.approximate.fit import NumberFit
 
+
+@door
 def learn(
     log: object,
     *,
@@ -69,12 +73,14 @@ def learn(
     """
     begin = progress or (lambda stage: None)
     assumed = [assume] if isinstance(assume, str) else list(assume)
-    check_words(solver, confidence, certificate, limits, assumed)
+    check_words(solver, confidence, certificate, limits, assumed, pessimism)
     check_approximation(approximation)
     opened = read(log, discount, approximation, **columns)
     if is_of_numbers(opened, approximation):
         other = {"solver": None if solver == "exact" else solver, "margin": None if margin == "certified" else margin}
         check_is_for_numbers(pessimism=pessimism, value_range=value_range, **other)
+        from dualq.offline.approximate.learning import learn_numbers  # tables need none of it
+
         return learn_numbers(opened, NumberTask(approximation, discount, confidence, start, limits, certificate), begin)
     begin("Counting the log's rows")
     counted = count(opened, start, discount)

@@ -27,7 +27,7 @@ from dualq.base import LogError, few
 from dualq.logs import ROW, Counts, Coverage, Finding, Log, Start, counts_in_blocks, read_log, returns_of, start_weights
 from dualq.model import Solution, TablePolicy
 from dualq.offline.careful.clusters import Groups
-from dualq.offline.careful.model import Careful, careful_model
+from dualq.offline.careful.model import Careful, careful_model, checked_strength
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.limited.asked import Asked
 from dualq.offline.limited.estimates import Estimates
@@ -285,12 +285,19 @@ def _ledger(solved: Solved, confidence: float) -> Ledger:
 
 
 def check_words(
-    solver: str, confidence: float, certificate: str | None, limits: LimitsGiven | None, assumed: Sequence[str]
+    solver: str,
+    confidence: float,
+    certificate: str | None,
+    limits: LimitsGiven | None,
+    assumed: Sequence[str],
+    pessimism: float | None,
 ) -> None:
     """Refuse words that no stage knows, before the first one begins."""
     if solver not in SOLVERS:
         raise LogError(f"solver is {solver!r}; it must be one of {', '.join(SOLVERS)}")
     check_confidence(confidence)
+    if pessimism is not None:
+        checked_strength("pessimism", pessimism)
     if certificate is not None:
         check_method(certificate)
     for word in assumed:

@@ -14,13 +14,14 @@ from typing import ClassVar
 
 from numpy.typing import ArrayLike
 
-from dualq.base import ModelError, Rows
+from dualq.base import ModelError, Rows, door
 from dualq.model import MDP, Solution
 from dualq.online.algorithm import Algorithm, Traits
 from dualq.solvers import counted_pdhg
 from dualq.solvers.counted_pdhg import Problem, Rounds, State
 
 
+@door
 @dataclass(frozen=True, eq=False)
 class PDHG(Algorithm[State, Problem]):
     """PDHG on the counts of the rows so far; nothing needs tuning.

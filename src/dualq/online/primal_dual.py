@@ -29,7 +29,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from dualq.base import ModelError, Rows
+from dualq.base import ModelError, Rows, door
 from dualq.model import MDP, Sets, Solution, checked_distribution, gradients_M
 from dualq.online.algorithm import Traits
 from dualq.online.distributions import Distribution, as_known, told
@@ -63,6 +63,7 @@ class Problem(NamedTuple):
     M: Array  # (S, A), where it is fixed; empty where it changes with time
 
 
+@door
 @dataclass(frozen=True, eq=False)
 class PrimalDual(PrimalDualSettings[State, Problem]):
     """The deterministic iteration; it starts from Q, V, occupancy and ratio.

@@ -23,7 +23,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dualq.base import ModelError, Rows, advance, bits, generator_state, kernel, unsigned
+from dualq.base import ModelError, Rows, advance, bits, checked_numbers, door, generator_state, kernel, unsigned
 from dualq.model import MDP, Solution
 from dualq.online.algorithm import Algorithm, Traits
 from dualq.online.step_sizes import Schedule, StepSize, as_step_size, longest
@@ -68,6 +68,7 @@ class ByVisits:
             )
 
 
+@door
 def visits(power: float = 0.8, scale: float = 1.0) -> ByVisits:
     """scale / n(s,a)^power.
 
@@ -80,6 +81,7 @@ def visits(power: float = 0.8, scale: float = 1.0) -> ByVisits:
     return ByVisits(float(power), float(scale))
 
 
+@door
 def linear(scale: float = 1.0) -> ByVisits:
     """scale / (1 + (1 - discount) n(s,a)).
 
@@ -92,6 +94,7 @@ def linear(scale: float = 1.0) -> ByVisits:
     return ByVisits(1.0, float(scale), linear=True)
 
 
+@door
 @dataclass(frozen=True, eq=False)
 class QLearning(Algorithm[State, Problem]):
     """Q-learning.
@@ -124,7 +127,7 @@ class QLearning(Algorithm[State, Problem]):
             rule = self.step_size
             if isinstance(rule, StepSize) and rule.offset is None and rule.scale > 1.0:
                 raise ModelError(f"the step size is {rule.scale:g} for ever; it must be at most 1")
-        if not np.isfinite(self.start).all():
+        if not np.isfinite(checked_numbers("start", self.start)).all():
             raise ModelError("start has values that are not finite numbers")
 
     @property

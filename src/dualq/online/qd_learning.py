@@ -24,7 +24,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dualq.base import ModelError, Rows, kernel
+from dualq.base import ModelError, Rows, door, kernel
 from dualq.model import MDP, Solution
 from dualq.online.algorithm import Algorithm, Traits
 from dualq.online.neighbours import agents_of, checked_edges, checked_shares, laplacian
@@ -54,6 +54,7 @@ class Problem(NamedTuple):
     L: Array  # (agents, agents) the Laplacian: degrees, less 1 for every neighbour
 
 
+@door
 @dataclass(frozen=True, eq=False)
 class QDLearning(Algorithm[State, Problem]):
     """QD-learning.

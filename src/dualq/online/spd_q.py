@@ -44,7 +44,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from dualq.base import Rows, advance, below, generator_state, kernel, unsigned
+from dualq.base import Rows, advance, below, door, generator_state, kernel, unsigned
 from dualq.model import MDP, Solution, frequencies, project_state
 from dualq.online.distributions import Distribution, check_known, first_known, known_sum, known_sums, told
 from dualq.online.settings import PrimalDualSettings, Problem, averaging_weight, clip
@@ -73,6 +73,7 @@ class State(NamedTuple):
     settled: Array  # (1,) whether v_k has settled
 
 
+@door
 @dataclass(frozen=True, eq=False)
 class SPDQ(PrimalDualSettings[State, Problem]):
     """Algorithm 1; it starts from Q, V, occupancy and ratio.

@@ -53,7 +53,7 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dualq.base import ModelError, Rows, unsigned
+from dualq.base import ModelError, Rows, door, unsigned
 from dualq.model import MDP, AnyLimit, Limit, Solution, as_limits
 from dualq.online import spd_q
 from dualq.online.algorithm import Traits
@@ -115,6 +115,7 @@ class Limits(NamedTuple):
     moves: Array
 
 
+@door
 @dataclass(frozen=True, eq=False)
 class SafeSPDQ(PrimalDualSettings[State, SafeProblem]):
     """Algorithm 1 with limits.

@@ -28,7 +28,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dualq.base import ModelError, Rows, advance, below, generator_state, kernel, unsigned
+from dualq.base import ModelError, Rows, advance, below, door, generator_state, kernel, unsigned
 from dualq.model import MDP, Solution, frequencies, project_state
 from dualq.online.settings import PrimalDualSettings, averaging_weight, clip
 from dualq.online.settings import Problem as Numbers
@@ -65,6 +65,7 @@ class State(NamedTuple):
     rng: Array  # (1,)
 
 
+@door
 @dataclass(frozen=True, eq=False)
 class SPDQLinear(PrimalDualSettings[State, Problem]):
     """Algorithm 1 with linear features; it starts from zeros, made feasible.

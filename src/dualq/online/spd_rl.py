@@ -41,7 +41,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from dualq.base import Rows, advance, below, generator_state, kernel
+from dualq.base import Rows, advance, below, door, generator_state, kernel
 from dualq.model import MDP, Solution, frequencies, project_state
 from dualq.online.algorithm import Traits
 from dualq.online.distributions import uniform_pairs
@@ -74,6 +74,7 @@ class UniformState(NamedTuple):
     k: Array  # (1,) steps taken
 
 
+@door
 @dataclass(frozen=True, eq=False)
 class SPDRL(PrimalDualSettings[State, Problem]):
     """The off-policy modification: rows of any behaviour; the dual times the frequencies of the pairs.
@@ -138,6 +139,7 @@ class SPDRL(PrimalDualSettings[State, Problem]):
         )
 
 
+@door
 @dataclass(frozen=True, eq=False)
 class SPDRLUniform(PrimalDualSettings[UniformState, Problem]):
     """The method of Chen and Wang (2016): rows whose pairs are uniform and independent (`streams.UniformPairs`).

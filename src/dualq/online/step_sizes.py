@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dualq.base import ModelError
+from dualq.base import ModelError, door
 
 Array = np.ndarray
 
@@ -59,6 +59,7 @@ class Listed:
 Schedule = StepSize | Listed
 
 
+@door
 def inverse_sqrt(scale: float, offset: float = 1.0) -> StepSize:
     """scale / sqrt(k + offset).
 
@@ -71,6 +72,7 @@ def inverse_sqrt(scale: float, offset: float = 1.0) -> StepSize:
     return StepSize(float(scale), float(offset))
 
 
+@door
 def constant(scale: float) -> StepSize:
     """The same step size for ever.
 

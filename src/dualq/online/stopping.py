@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dualq.base import ModelError, Rows
+from dualq.base import ModelError, Rows, door
 from dualq.logs import Counts
 from dualq.model import MDP, TablePolicy
 from dualq.proof import Certificate, Ledger, check_confidence, merged_counts, proven, question_of
@@ -17,6 +17,7 @@ Array = np.ndarray
 FIRST_LOOK = 1024  # rows of a run that is to stop when its promise is met
 
 
+@door
 @dataclass(frozen=True)
 class Regret:
     """When to stop a training run: as soon as the certificate of its policy promises a regret of at most `most`.

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 
-from dualq.base import CheckpointError, ModelError, Rows
+from dualq.base import CheckpointError, ModelError, Rows, door
 from dualq.logs import Log
 from dualq.model import MDP, Solution
 from dualq.online.algorithm import Algorithm, ProblemT, StateT
@@ -106,6 +106,7 @@ def train(
 ) -> list[Run]: ...
 
 
+@door
 def train(
     algorithm: Algorithm[StateT, ProblemT],
     source: Source,
@@ -389,8 +390,8 @@ def _check_length(longest: int | None, steps: int) -> None:
 
 def _whole(name: str, number: object, least: int) -> int:
     whole = operator.index(number) if isinstance(number, SupportsIndex) else least - 1
-    if whole < least:
-        raise ModelError(f"{name} is {number!r}; it must be a whole number, at least {least}")
+    if not least <= whole < 2**62:
+        raise ModelError(f"{name} is {number!r}; it must be a whole number, at least {least} and below 2^62")
     return whole
 
 

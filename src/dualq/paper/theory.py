@@ -86,7 +86,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dualq.base import ModelError
+from dualq.base import ModelError, door
 from dualq.model import MDP
 from dualq.worlds import Example3 as Example3
 from dualq.worlds import Simulator, positive_zeta
@@ -388,6 +388,7 @@ class Bounds(Constants):
         return "\n".join([f"{'':14}{'printed':>12}{'corrected':>12}", *rows])
 
 
+@door
 def bounds(
     problem: Simulator | MDP,
     step_scale: float = 2.0,
@@ -405,8 +406,7 @@ def bounds(
     delta          in (0, 1/e): the probability with which it may be missed
     weights        eta; sigma/|S| each if not given, which is what the theorems assume
     zeta           least probability of a pair at any step; of the simulator (`zeta_of`) if not given
-    beta_0         ||M_k^-1 - M_{k+1}^-1||_2 <= beta_0/(k+1); the least such number (`least_beta_0`) if not given.
-                   Example 3's is `example_3(simulator, zeta).beta_0`.
+    beta_0         ||M_k^-1 - M_{k+1}^-1||_2 <= beta_0/(k+1); by default the least (`least_beta_0`); see `example_3`
 
     Examples
     --------

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dualq.base import Label, count
+from dualq.base import Label, count, door
 from dualq.logs import Counts
 from dualq.proof.ledger import Ledger
 from dualq.proof.questions import Question
@@ -35,6 +35,7 @@ class Wanted:
     raises: float  # the floor, about
 
 
+@door
 @dataclass(frozen=True, eq=False)
 class Certificate:
     """Bounds that hold together with the given confidence; the numbers are at the start.

@@ -23,7 +23,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dualq.base import ModelError
+from dualq.base import ModelError, door
 from dualq.logs import Counts
 from dualq.model import MDP, SIGNS, TablePolicy, checked_discount
 from dualq.proof.certificate import Wanted, rows_needed, wanted_pairs
@@ -36,6 +36,7 @@ from dualq.proof.questions import Weights, check_confidence, checked_policy, che
 Array = np.ndarray
 
 
+@door
 def cost_bounds(
     counts: Counts | Sequence[Counts],
     policy: TablePolicy,

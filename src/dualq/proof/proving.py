@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dualq.base import ModelError
+from dualq.base import ModelError, door
 from dualq.logs import Counts
 from dualq.model import TablePolicy, checked_discount
 from dualq.proof.bootstrap import bootstrap
@@ -44,6 +44,7 @@ COVERED = (
 ROWS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)  # of a pair: ceilings over the pairs with at least so many
 
 
+@door
 def certificate_of(
     counts: Counts | Sequence[Counts],
     policy: TablePolicy,

@@ -17,7 +17,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dualq.base import ModelError
+from dualq.base import ModelError, door
 from dualq.model import MDP, Limit, LimitsLike, Solution, as_limits
 from dualq.solvers.dynamic import Result, krylov_policy_iteration, modified_policy_iteration, solve_dynamic
 from dualq.solvers.limited.column_generation import solve_mixtures
@@ -49,6 +49,7 @@ class HasModel(Protocol):
         ...
 
 
+@door
 def solve(
     mdp: MDP,
     weights: ArrayLike | None = None,

@@ -44,13 +44,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dualq.base import ModelError
+from dualq.base import ModelError, door
 from dualq.model import MDP, Sets, Solution, checked_distribution, gradients_M, lagrangian_I
 from dualq.solvers.programs import solve_lp
 
 Array = np.ndarray
 
 
+@door
 def pseudo_gap(mdp: MDP, solution: Solution, weights: ArrayLike | None = None, exact: Solution | None = None) -> float:
     """D(x, y) = L_I(x, y*) - L_I(x*, y) at the solution's point.
 
@@ -83,6 +84,7 @@ def pseudo_gap(mdp: MDP, solution: Solution, weights: ArrayLike | None = None, e
     )
 
 
+@door
 def duality_gap(
     mdp: MDP,
     solution: Solution,

@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import gammaln, pdtrc, xlogy
 
-from dualq.base import Labels, ModelError
+from dualq.base import Labels, ModelError, door
 from dualq.model import MDP, TablePolicy
 from dualq.worlds.building_blocks import (
     all_in,
@@ -69,6 +69,7 @@ def two_state() -> Simulator:
     return Simulator(mdp, theta, np.array([0.4, 0.6]), "Stochastic Primal-Dual Q-Learning, Section 6.1")
 
 
+@door
 def grid_world(size: int = 2, discount: float = 0.9, reward_on: str = "next") -> Simulator:
     """The grid world of the paper's Section 6.2, size x size cells, start bottom left, goal top right.
 
@@ -107,6 +108,7 @@ def grid_world(size: int = 2, discount: float = 0.9, reward_on: str = "next") ->
 # ---- textbook families
 
 
+@door
 def garnet(states: int, actions: int, branching: int, discount: float = 0.9, seed: int = 0) -> Simulator:
     """A random sparse MDP, GARNET(states, actions, branching).
 
@@ -153,6 +155,7 @@ def _distinct(rng: np.random.Generator, count: int, size: int, states: int) -> A
     return chosen
 
 
+@door
 def chain(states: int = 10, discount: float = 0.95, slip: float = 0.1) -> Simulator:
     """A walk on the line 0, 1, ..., states - 1, from place 0; every step in the last place pays 1, any other 0.
 
@@ -179,6 +182,7 @@ def chain(states: int = 10, discount: float = 0.95, slip: float = 0.1) -> Simula
     return Simulator(mdp, TablePolicy.uniform(mdp), all_in(0, S), source)
 
 
+@door
 def maze(size: int = 20, walls: float = 0.2, slip: float = 0.2, discount: float = 0.99, seed: int = 0) -> Simulator:
     """The way out of a maze of size x size cells, each a wall w.p. `walls`; the goal is the bottom right corner.
 
@@ -240,6 +244,7 @@ def maze(size: int = 20, walls: float = 0.2, slip: float = 0.2, discount: float 
     )
 
 
+@door
 def queue(
     capacity: int = 50,
     discount: float = 0.99,
@@ -293,6 +298,7 @@ def queue(
     return Simulator(mdp, TablePolicy.uniform(mdp), all_in(0, S), source, paid, paid)
 
 
+@door
 def inventory(
     capacity: int = 20,
     lot: int = 5,
@@ -396,6 +402,7 @@ def _at_least(n: Array, mean: Array) -> Array:
     return np.where(n > 0, pdtrc(np.maximum(n - 1, 0), mean), 1.0)
 
 
+@door
 def machine_replacement(
     conditions: int = 10,
     wear: float = 0.5,

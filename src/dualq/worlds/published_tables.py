@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dualq.base import DualqError, ModelError
+from dualq.base import DualqError, ModelError, door
 from dualq.model import MDP, TablePolicy
 from dualq.worlds.building_blocks import (
     entries,
@@ -21,6 +21,7 @@ from dualq.worlds.simulator import Simulator
 Array = np.ndarray
 
 
+@door
 def gym(name: str, discount: float = 0.99) -> Simulator:
     """A Gymnasium toy-text environment from its own transition table: FrozenLake, Taxi or CliffWalking.
 

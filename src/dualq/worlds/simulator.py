@@ -35,7 +35,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 
-from dualq.base import WALK_STREAM, ModelError, Rows, checked_weights, generator_state
+from dualq.base import WALK_STREAM, ModelError, Rows, checked_weights, door, generator_state
 from dualq.logs import ArrayLog
 from dualq.model import MDP, TablePolicy, solve_chain
 from dualq.worlds.walks import (
@@ -77,16 +77,19 @@ class Drift:
         return float(behaviour_weight(self.kind, self.rate, k))
 
 
+@door
 def settling(to: TablePolicy, rate: float) -> Drift:
     """A drift that ends at the policy `to`."""
     return Drift(to, POWER, float(rate))
 
 
+@door
 def wandering(to: TablePolicy, rate: float = 1.0) -> Drift:
     """A drift back and forth between two policies that slows down and never ends."""
     return Drift(to, WAVE, float(rate))
 
 
+@door
 @dataclass(frozen=True, eq=False)
 class Simulator:
     """Draws states, actions and rewards from a known model; checked once, read-only after.

@@ -31,6 +31,7 @@ from dualq.base import (
     advance,
     below,
     bits,
+    door,
     generator_state,
     kernel,
     uniform,
@@ -244,6 +245,7 @@ class Played:
         return place
 
 
+@door
 def play(env: Environment, steps: int, behaviour: Behaviour = "uniform", seed: int = 0) -> ArrayLog:
     """A Log of a Gymnasium environment with discrete spaces, played for some steps; its episodes are numbered."""
     stream, rows, episode = Played(env, behaviour), Rows.empty(int(steps)), np.zeros(int(steps), np.int64)

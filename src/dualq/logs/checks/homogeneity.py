@@ -61,7 +61,7 @@ def alike_counts(group: ArrayLike, row: ArrayLike, column: ArrayLike, n: ArrayLi
         return Outcome(0.0, 0)
     (group, row, column), where = cells(group, row, column)
     n = np.bincount(where, n, group.size)
-    groups, g = np.unique(group, return_inverse=True)
+    (groups,), g = cells(group)
     (row_group, _), i = cells(g, row)
     (column_group, _), j = cells(g, column)
     N = np.bincount(g, n, groups.size)
@@ -80,7 +80,7 @@ def _pooled(group: Array, row: Array, column: Array, n: Array) -> tuple[Array, A
     for _ in range(2):
         if n.size == 0:
             break
-        groups, g = np.unique(group, return_inverse=True)
+        (groups,), g = cells(group)
         _, i = cells(g, row)
         few = np.bincount(i, n)[i] ** 2 < LEAST * np.bincount(g, n, groups.size)[g]
         if not few.any():
@@ -101,7 +101,7 @@ def alike_means(group: ArrayLike, row: ArrayLike, n: ArrayLike, sums: ArrayLike)
     group, n, sums = group[enough], n[enough], sums[:, enough]
     if n.size == 0:
         return Outcome(0.0, 0)
-    groups, g = np.unique(group, return_inverse=True)
+    (groups,), g = cells(group)
     size = groups.size
     N, rows = np.bincount(g, n, size), np.bincount(g, minlength=size)
     S1, S2, S3, S4 = (np.bincount(g, x, size) for x in sums)
@@ -176,7 +176,7 @@ def alike_tables(group: ArrayLike, row: ArrayLike, column: ArrayLike) -> Outcome
     group, row, column, n = _thinned(group, row, column)
     if n.size == 0:
         return Outcome(0.0, 0)
-    groups, g = np.unique(group, return_inverse=True)
+    (groups,), g = cells(group)
     (row_group, _), i = cells(g, row)
     (column_group, _), j = cells(g, column)
     N, R, C = np.bincount(g, n), np.bincount(i, n), np.bincount(j, n)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dualq.base import LogError
 from dualq.logs.reading.expressions import Expression, Kind, Table, cases, differ, null
 from dualq.logs.reading.schema import ROW, Schema
+from dualq.logs.reading.times import MOSTLY
 from dualq.logs.reading.times import NUMBER as TEXT_NUMBER
 
 TRUE, FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")  # flags as text, in any case
@@ -33,6 +34,15 @@ def number(value: Expression) -> Expression:
     if value.type().is_boolean():
         return value.cast("int64").cast("float64")
     return value.cast("float64")
+
+
+def written_time(value: Expression, kind: str) -> Expression:
+    """A time written as text, as what it stands for (times.py); what is none, such as 30 February, is missing."""
+    import ibis.expr.operations as ops
+
+    if kind == MOSTLY:
+        return number(value)
+    return value.try_cast(kind) if value.get_backend().has_operation(ops.TryCast) else value.cast(kind)
 
 
 def flag(value: Expression) -> Expression:

@@ -22,7 +22,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from dualq.logs.reading.column_types import FLAGS, flag, number, seconds
+from dualq.logs.reading.column_types import FLAGS, flag, number, seconds, written_time
 from dualq.logs.reading.expressions import (
     Expression,
     Table,
@@ -38,7 +38,6 @@ from dualq.logs.reading.expressions import (
 )
 from dualq.logs.reading.schema import ROW, Bins, Schema
 from dualq.logs.reading.sources import FILE, NUMBER
-from dualq.logs.reading.times import MOSTLY
 
 LAST = "dualq_last"  # a column that marks last rows, where the table is a part of a log
 GAP = 1.01  # regular steps: more than that between two rows is a gap
@@ -197,7 +196,7 @@ class Decisions:
         """A time as what it stands for, where it is text."""
         if self.time_as is None:
             return value
-        return number(value) if self.time_as == MOSTLY else value.cast(self.time_as)
+        return written_time(value, self.time_as)
 
     def _label(self, table: Table, column: str) -> Expression:
         value = table[column]

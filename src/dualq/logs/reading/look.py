@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dualq.base import LogError, count
+from dualq.base import LogError, count, door
 from dualq.logs.reading.auto_bins import AUTO, leave_out
-from dualq.logs.reading.column_types import number
+from dualq.logs.reading.column_types import written_time
 from dualq.logs.reading.columns import FEW, Numbers, dates_in, is_continuous, label_words, numbers_in, with_dates
 from dualq.logs.reading.engines import reading
 from dualq.logs.reading.expressions import Expression, Table
@@ -28,7 +28,7 @@ from dualq.logs.reading.read_log import read_log
 from dualq.logs.reading.roles import Roles, roles_of
 from dualq.logs.reading.schema import COMMON, ROW, as_names, no_names, parts_of
 from dualq.logs.reading.sources import Source
-from dualq.logs.reading.times import MOSTLY, text_time
+from dualq.logs.reading.times import text_time
 
 WIDE = 50  # different whole numbers in a column of the state, from which bins are proposed
 ROWS_EACH = 100  # rows for each of them, from which they are not
@@ -38,6 +38,7 @@ WORDS = (("terminal", LAST), ("terminal", EARLY), ("truncated", LAST))  # what m
 MANY = ("state", "action", "next_state", "episode", "costs")  # parts that may have several columns
 
 
+@door
 @about_source
 def look(
     source: object,
@@ -200,7 +201,7 @@ def _moment(opened: Source) -> Callable[[str], Expression | None]:
             kind = text_time(opened.name, opened.table, column)
         except LogError:
             return None
-        return value if kind is None else number(value) if kind == MOSTLY else value.cast(kind)
+        return value if kind is None else written_time(value, kind)
 
     return moment
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dualq.base import Label, LogError, checked_range
+from dualq.base import Label, LogError, checked_range, door
 from dualq.logs.counts import Range
 from dualq.logs.reading.auto_bins import asked_bins, found_bins
 from dualq.logs.reading.available import available_pairs, listed_actions
@@ -39,6 +39,7 @@ from dualq.logs.table_log import TableLog
 FIRST_LOOK = 10_000  # rows
 
 
+@door
 @about_source
 def read_log(
     source: object,

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dualq._version import __version__
-from dualq.base import CheckpointError, Label, LabelLike, Labels, LogError, StateColumns, States, write_whole
+from dualq.base import CheckpointError, Label, LabelLike, Labels, LogError, StateColumns, States, door, write_whole
 from dualq.logs import Finding, Log, NumberRows, read_log
 from dualq.model import FORMAT, FunctionPolicy, Seed, dataclass_kind, write_saved
 from dualq.offline.approximate.candidates import Candidate, Choice
@@ -94,6 +94,7 @@ class Leaf(NamedTuple):
     path: tuple[str, ...]  # the same question by question
 
 
+@door
 @dataclass(frozen=True, eq=False)
 class NumberFit:
     """What was learned; the top of this file says how to ask it."""

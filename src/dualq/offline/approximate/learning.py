@@ -19,6 +19,7 @@ import numpy as np
 from dualq.base import LogError, States, count
 from dualq.logs import NumberRows, Start, number_checks
 from dualq.model import Rule, Words
+from dualq.offline.approximate.asked import Asked
 from dualq.offline.approximate.candidates import CLONE, Candidate, Choice, choose
 from dualq.offline.approximate.cells import CellFit, cell_fit
 from dualq.offline.approximate.evaluation import LEAST_EFFECTIVE, Honest, Learner, honest
@@ -29,13 +30,11 @@ from dualq.offline.approximate.neural import learned_neural
 from dualq.offline.approximate.partition import EARLY, FEWEST, earlier_and_later
 from dualq.offline.approximate.price_search import PricedLimit, limits_on, priced, searched
 from dualq.offline.careful.selection_bias import Estimate
-from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.stages import Read
 
 Array = np.ndarray
 Begin = Callable[[str], None]
 
-APPROXIMATIONS = ("auto", "table", "partition", "linear", "neural")
 FEWEST_ROWS = 20
 LARGEST = 1e100
 MOST_LABELS = 200  # of a category: each is a feature of its own
@@ -45,41 +44,6 @@ NEURAL = ("jax", "optax")
 MISSING = 'the neural learner was not tried: it needs JAX (pip install "dualq[neural]")'
 CELLS = round(2 * FEWEST / EARLY)  # rows of a log, in half of which cells can be found
 TOO_FEW = f"the partition learner was not tried: it needs about {CELLS:,} rows"
-
-
-def check_approximation(asked: str) -> None:
-    """A LogError where there is no such approximation."""
-    if asked not in APPROXIMATIONS:
-        words = f"approximation is {asked!r}; it must be one of {', '.join(APPROXIMATIONS)}"
-        raise LogError(words, argument="approximation", value=asked)
-
-
-def is_of_numbers(opened: Read, asked: str) -> bool:
-    """Whether what is asked of a log is learned as a function of numbers, and not as a table."""
-    if asked == "table" or opened.log is None:
-        return False
-    return bool(opened.log.numbers) or asked != "auto"
-
-
-def check_is_for_numbers(**asked: object) -> None:
-    """A LogError where something was asked that only a table of states can do: {argument: value}, None if not."""
-    for name, value in asked.items():
-        if value is not None:
-            right = "leave it out, or cut the numbers into bins"
-            raise LogError(f"{name} is {value!r}, and needs a table of states; {right}", argument=name, value=value)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a user asks of a log of numbers."""
-
-    approximation: str
-    discount: float
-    confidence: float
-    start: Start
-    limits: LimitsGiven | None
-    certificate: str | None
-    seed: int = 0
 
 
 def learn_numbers(opened: Read, asked: Asked, begin: Begin) -> NumberFit:

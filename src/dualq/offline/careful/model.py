@@ -30,6 +30,7 @@ from dualq.offline.careful.selection_bias import Estimate, expect, gain_reliabil
 Array = np.ndarray
 
 DEALS = 5  # of the rows to two halves
+STRONGEST = 1e6  # pessimism: beyond it all is lost but what was logged
 FEW_PAIRS = 20  # with more of them, good and bad luck of one deal even out
 
 
@@ -72,8 +73,8 @@ def careful_model(
     pessimism   0: the plug-in; 1: the default; more: closer to what the log did
     pooling     multiplies k once more; 0 leaves pairs apart (for studies: there is no need to set it)
     """
-    pessimism = 1.0 if pessimism is None else _not_negative("pessimism", pessimism)
-    pooling = _not_negative("pooling", pooling)
+    pessimism = 1.0 if pessimism is None else checked_strength("pessimism", pessimism)
+    pooling = checked_strength("pooling", pooling)
     rows = Rows.of(counts, discount)
     start = _checked_start(start, rows)
     fit, deals = fitted(rows, pessimism, pooling), fitted_deals(counts, discount, pessimism, pooling)
@@ -153,13 +154,15 @@ def _reason(rows: Rows, policy: TablePolicy, pessimism: float) -> str:
 # ---- checks at the border
 
 
-def _not_negative(name: str, value: Any) -> float:
+def checked_strength(name: str, value: Any) -> float:
+    """How strongly something is done, 1 by default: pessimism, pooling."""
     try:
         number = float(value)
     except (TypeError, ValueError):
         number = np.nan
-    if not 0.0 <= number < np.inf:
-        raise LogError(f"{name} is {value!r}; it must be a finite number, not negative (1 is the default)")
+    if not 0.0 <= number <= STRONGEST:
+        words = f"{name} is {value!r}; it must be a number between 0 and {STRONGEST:,.0f} (1 is the default)"
+        raise LogError(words, argument=name, value=value)
     return number
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from dualq.base import door
 from dualq.model import dataclass_kind, unpacked
 from dualq.offline.approximate.fit import NumberFit
 from dualq.offline.fit import Fit
@@ -13,6 +14,7 @@ from dualq.offline.saved.number_kinds import NUMBER_FIT, NUMBER_KINDS
 from dualq.offline.saved.opening import open_saved
 
 
+@door
 def load(folder: str | os.PathLike[str]) -> Fit | NumberFit:
     """What `fit.save(folder)` wrote; `CheckpointError` where fit.json or solution.npz is missing or changed."""
     trees, arrays = open_saved(folder)

@@ -18,7 +18,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from dualq.base import DualqError, LogError, few
+from dualq.base import DualqError, LogError, door, few
 from dualq.logs import Log, Start
 from dualq.model import checked_discount
 from dualq.offline.fit import Fit
@@ -93,6 +93,7 @@ class Together:
     digests: tuple[str, ...] = field(default=(), repr=False)
 
 
+@door
 def learn_together(
     logs: Sequence[object],
     network: Network,

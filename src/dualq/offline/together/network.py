@@ -17,7 +17,7 @@ from typing import Self, TypedDict, Unpack
 
 import numpy as np
 
-from dualq.base import ModelError, few
+from dualq.base import ModelError, door, few
 
 Edge = tuple[int, int]
 Edges = frozenset[Edge]  # both directions, where messages can go both ways
@@ -43,6 +43,7 @@ class Failures(Troubles, total=False):
     seed: int
 
 
+@door
 @dataclass(frozen=True, eq=False)
 class Network:
     """Who can send to whom, and what becomes of messages on the way.

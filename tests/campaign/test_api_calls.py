@@ -1,0 +1,67 @@
+"""Calls that nobody should make are refused in one line of ours, or are none of our business."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+
+import pytest
+from api_calls import calls, faults
+from dualq.errors import ArgumentError
+
+import dualq
+from dualq.base.argument_kinds import fits, in_words
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("calls")
+    before = os.getcwd()
+    os.chdir(folder)  # odd paths are relative
+    yield calls(folder)
+    os.chdir(before)
+
+
+@pytest.mark.parametrize("number", [150, pytest.param(1_500, marks=pytest.mark.slow)])
+def test_odd_arguments_are_refused_in_one_line(found, number):
+    wrong = [f"{fault.call}: {fault.what}" for fault in faults(found, number, seed=number)]
+    print(f"{number:,} calls, {len(wrong)} of them answered wrongly")
+    assert wrong == []
+
+
+def test_a_refusal_names_the_argument_and_what_would_be_right():
+    with pytest.raises(ArgumentError, match=r"^progress is 3; it must be a function or None$") as refused:
+        dualq.learn(dualq.problems.two_state().record(50), progress=3)
+    assert (refused.value.argument, refused.value.value) == ("progress", 3)
+    with pytest.raises(TypeError, match=r"^folder is \[None\]; it must be a text or a path$"):
+        dualq.load([None])
+
+
+def test_a_mistake_of_ours_is_left_to_be_seen(monkeypatch):
+    """Where every argument fits, the failure is no argument's fault, and is not made to look like one."""
+    monkeypatch.setattr("dualq.solvers.exact.METHODS", None)
+    with pytest.raises(TypeError) as seen:
+        dualq.solve(dualq.problems.two_state().mdp, method="lp")
+    assert not isinstance(seen.value, ArgumentError)
+
+
+@pytest.mark.parametrize(
+    ("hint", "good", "bad"),
+    [
+        (int | None, [3, None], ["3", 2.0, True, 10**30]),
+        (float, [3, 0.5], ["x", None, 1j]),
+        (dict[str, int], [{}, {"a": 1}], [{1: 1}, {"a": "b"}, []]),
+        (list[tuple[int, int]], [[(0, 1)]], [[0], ["ab"], "ab", {0: 1}]),
+        (Callable[[str], None], [print], [3]),
+    ],
+)
+def test_what_fits_an_annotation(hint, good, bad):
+    assert all(fits(value, hint) for value in good)
+    assert not any(fits(value, hint) for value in bad)
+    assert in_words(hint)
+
+
+@pytest.mark.parametrize("function", [dualq.learn, dualq.solve, dualq.Fit.act, dualq.Network.ring])
+def test_doors_hide_no_signature(function):
+    assert "args" not in inspect.signature(function).parameters
