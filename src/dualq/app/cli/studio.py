@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from dualq.app.cli.shared import option
-from dualq.base import LogError
+from dualq.base import Json, LogError
 
 MISSING = "dualq studio needs the extra `studio`: pip install 'dualq[studio]', or uv run --extra studio dualq studio"
 
@@ -47,7 +47,11 @@ def studio(
     if not max_upload > 0.0:
         raise LogError(f"--max-upload {max_upload:g}: must be a number of gigabytes above 0")
     given = () if log is None else (given_log(_whole(log), Path(log.partition("::")[0]).name, "given"),)
-    space = Workspace.at(workspace, (*given, given_log(str(shipped.path()), "The shipped example", "example")))
+    known: dict[str, Json] = {
+        name: value if isinstance(value, str) else [*value] for name, value in shipped.COLUMNS.items()
+    }
+    example = given_log(str(shipped.path()), "The shipped example", "example", known)
+    space = Workspace.at(workspace, (*given, example))
     listening = _listening(port)
     port = listening.getsockname()[1]
     token = secrets.token_urlsafe(24)

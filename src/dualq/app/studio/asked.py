@@ -23,15 +23,15 @@ class Strict(BaseModel):
 class Columns(Strict):
     """The arguments of `read_log`: which part each column plays. False: there is none; None: look for it."""
 
-    state: Names | None = None
-    action: Names | None = None
+    state: Names | Name | None = None
+    action: Names | Name | None = None
     reward: Name | None = None
-    next_state: Names | Literal[False] | None = None
-    episode: Names | Literal[False] | None = None
+    next_state: Names | Name | Literal[False] | None = None
+    episode: Names | Name | Literal[False] | None = None
     time: Name | Literal[False] | None = None
     terminal: Name | Literal[False] | None = None
     truncated: Name | Literal[False] | None = None
-    costs: Names | None = None
+    costs: Names | Name | Literal[False] | None = None
     bins: dict[Name, BinsOfColumn] | Literal["auto"] | None = None
     action_bins: Annotated[int, Field(ge=2, le=1000)] | Edges | None = None
     numbers: Names | Literal["auto"] | None = None

@@ -45,6 +45,12 @@ def loaded(folder: str) -> Fit | NumberFit:
     return _loaded(folder, (Path(folder) / "fit.json").stat().st_mtime)
 
 
+def do_ready(begin: Begin, given: Arguments) -> Facts:
+    """Load what the first question would have to wait for."""
+    charts.bars_spec([charts.Bar("", 1)])
+    return {}
+
+
 def do_open(begin: Begin, given: Arguments) -> Facts:
     """The decision: all that its page shows."""
     fit = loaded(str(given["run"]))

@@ -61,9 +61,8 @@ def do_look(begin: Begin, given: Arguments) -> dict[str, object]:
     refused = any(words.startswith("dualq learn would stop") for words in seen.suspicious)
     bad = bad_rows(path, **proposed) if refused else []
     begin("Drawing histograms")
-    summary = seen.summary()
     return {
-        **summary,
+        **seen.summary(),
         "columns": [{**asdict(c), "values": c.values, "part": seen.part(c.name).rstrip("?")} for c in seen.columns],
         "why": dict(seen.why),
         "facts": [f"{words}." for words in seen.facts()],
@@ -71,7 +70,10 @@ def do_look(begin: Begin, given: Arguments) -> dict[str, object]:
         "stops": seen.stops,
         "bad": [{"words": each.words, "rows": each.rows} for each in bad],
         "histograms": _histograms(path, seen, opening_in(given)),
+        "edges": _edges(path, proposed) if proposed.get("bins") and not refused else {},
+        "answers": [[{"when": when, "say": said} for when, said in ways] for ways in seen.answers],
         "proposed": proposed,
+        "lines": lines_of(path, proposed, {}),
     }
 
 
@@ -89,7 +91,6 @@ def do_tell(begin: Begin, given: Arguments) -> dict[str, object]:
         "episodes": None if log.episodes is None else asdict(log.episodes),
         "spread": [each for each in numbers if each is not None],
         "numbers": log.numbers,
-        "line": lines_of(str(given["path"]), columns_in(given), {}),
     }
     if log.numbers:
         return facts
@@ -154,6 +155,14 @@ def _proposed(seen: Look, columns: Arguments) -> dict[str, object]:
     if seen.bins and not seen.numbers:
         found["bins"] = seen.bins if isinstance(seen.bins, str) else dict(seen.bins)
     return found | {name: value for name, value in columns.items() if value != [] or name == "costs"}
+
+
+def _edges(path: str, columns: Mapping[str, object]) -> dict[str, object]:
+    """Where bins were cut, {column: edges}."""
+    try:
+        return {column: list(bins.edges) for column, bins in read_log(path, **typed(columns)).bins.items()}
+    except LogError:
+        return {}
 
 
 def _histograms(path: str, seen: Look, opening: Mapping[str, object]) -> dict[str, object]:

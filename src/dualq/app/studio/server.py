@@ -46,6 +46,7 @@ class Studio:
     logs: Lane = field(init=False)  # questions about logs
     fits: Lane = field(init=False)  # questions about runs
     jobs: Jobs = field(init=False)
+    warming: dict[str, asyncio.Task[Answer]] = field(default_factory=dict[str, "asyncio.Task[Answer]"])
     answers: dict[tuple[str, ...], Answer] = field(default_factory=dict[tuple[str, ...], Answer])
 
     def __post_init__(self) -> None:
@@ -66,9 +67,17 @@ class Studio:
 
     async def close(self) -> None:
         """End everything."""
+        for warming in self.warming.values():
+            warming.cancel()
         await self.jobs.stop_all()
         for lane in self.lanes:
             await lane.stop()
+
+    def warm(self, lane: Lane, what: str) -> None:
+        """Start a process before it is asked: somebody has opened the page."""
+        if lane.pid is None and not lane.busy:
+            warming = self.warming[what] = asyncio.create_task(lane.ask(what, {}))
+            warming.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def of_run(self, what: str, run: str, **more: Json) -> Answer:
         """Ask about a run; an answer is kept as long as the run is the same."""
@@ -95,7 +104,7 @@ files = APIRouter()
 def application(
     space: Workspace, token: str, hosts: frozenset[str], max_upload: int = 2 * GIGABYTE, warm: bool = True
 ) -> FastAPI:
-    """The application; warm: whether the process for questions about logs is started with it."""
+    """The application; warm: whether processes are started when a page is opened, before they are asked."""
     studio = Studio(space, token, max_upload)
 
     @asynccontextmanager
@@ -136,9 +145,10 @@ def _not_understood(request: Request, error: Exception) -> Response:
 @api.get("/session")
 async def session(here: Here, request: Request) -> Response:
     """What the page must know to begin; what the first question needs is loaded meanwhile."""
-    if request.app.state.warm and here.logs.pid is None and not here.logs.busy:
-        warming = asyncio.create_task(here.logs.ask("warm", {}))
-        warming.add_done_callback(lambda task: task.cancelled() or task.exception())
+    if request.app.state.warm:
+        here.warm(here.logs, "warm")
+        if here.space.all_runs():
+            here.warm(here.fits, "ready")
     return JSONResponse({"version": __version__, "max_upload": here.max_upload, "workspace": str(here.space.folder)})
 
 

@@ -30,6 +30,7 @@ HOMES = {
     "look": "log_tasks",
     "tell": "log_tasks",
     "rows": "log_tasks",
+    "ready": "fit_tasks",
     "open": "fit_tasks",
     "state": "fit_tasks",
     "curve": "fit_tasks",

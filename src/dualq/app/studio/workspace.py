@@ -17,7 +17,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from dualq.base import DualqError, Json, LogError, write_whole
@@ -44,10 +44,12 @@ class LogFile:
     path: str
     size: int
     kind: str  # "dropped", "given", or "example"
+    columns: Mapping[str, Json] = field(default_factory=dict[str, Json])  # which part they play, where that is known
 
     def facts(self) -> dict[str, Json]:
         """What the page is told: not where it lies."""
-        return {"id": self.id, "name": self.name, "size": self.size, "kind": self.kind}
+        known = dict(self.columns)
+        return {"id": self.id, "name": self.name, "size": self.size, "kind": self.kind, "columns": known}
 
 
 @dataclass(frozen=True)
@@ -186,10 +188,10 @@ def new_id(what: str) -> str:
     return f"{what}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
 
 
-def given_log(path: str, name: str, kind: str) -> LogFile:
-    """A log that was named when the studio was started."""
+def given_log(path: str, name: str, kind: str, columns: Mapping[str, Json] | None = None) -> LogFile:
+    """A log that was named when the studio was started, or the one that ships with dualq."""
     size = os.path.getsize(path) if os.path.isfile(path) else 0
-    return LogFile(kind, name, path, size, kind)
+    return LogFile(kind, name, path, size, kind, columns or {})
 
 
 def plain_task(log: LogFile, columns: Mapping[str, object], learning: Mapping[str, object]) -> dict[str, object]:

@@ -71,6 +71,11 @@ class Look:
                 said.append(f"{part} is only a guess: {names}. {QUESTIONS[part]} Correct it with {READING[part].flag}")
         return [*said, *_date_question(self), *_end_question(self), *_alone_question(self)]
 
+    @property
+    def answers(self) -> list[list[tuple[str, Mapping[str, str | float]]]]:
+        """What may be answered to each open question: (when it is right, the arguments that say so)."""
+        return _answers(self)
+
     def summary(self) -> dict[str, object]:
         """All of it, as plain values."""
         columns = [asdict(c) | {"part": self.part(c.name), "why": self.why.get(c.name, "")} for c in self.columns]
