@@ -18,7 +18,7 @@ from dualq.app.report import charts, html, limit_words, number_words, words
 from dualq.app.report.number_pages import number_rules
 from dualq.app.report.number_pages import worth as number_worth
 from dualq.app.report.pages import frontier_spec
-from dualq.base import LogError, visible
+from dualq.base import InfeasibleError, LogError, visible
 from dualq.offline import Estimate, Fit, NumberFit, load
 
 if TYPE_CHECKING:
@@ -108,11 +108,14 @@ def do_curve(begin: Begin, given: Arguments) -> Facts:
 
 
 def do_limits(begin: Begin, given: Arguments) -> Facts:
-    """The run with other limits, solved exactly; what cannot be kept is an error that says what can."""
+    """The run with other limits, solved exactly; where they cannot be kept, what can."""
     fit = loaded(str(given["run"]))
     if not isinstance(fit, Fit):
         raise LogError("limits are moved where states are labels or bins; learn again with the limit")
-    other = fit.with_limits(cast("dict[str, float]", given["limits"]), str(given["margin"]))
+    try:
+        other = fit.with_limits(cast("dict[str, float]", given["limits"]), str(given["margin"]))
+    except InfeasibleError as error:
+        return {"infeasible": str(error), "nearest": error.nearest}
     moved = 0.5 * np.abs(other.policy.matrix - fit.policy.matrix).sum(axis=1)
     return table_facts(other) | {"moved": float(other.time_share @ moved)}
 

@@ -26,7 +26,7 @@ from dualq.app.studio import asked
 from dualq.app.studio.compared import compared, run_facts
 from dualq.app.studio.guard import REPORT_POLICY, Guard, key_of, opens
 from dualq.app.studio.jobs import Jobs
-from dualq.app.studio.workers import Crashed, Lane, TaskError
+from dualq.app.studio.workers import Crashed, Lane
 from dualq.app.studio.workspace import LogFile, NotHere, Workspace, kind_of, plain_task
 from dualq.base import DualqError, Json, LogError
 
@@ -114,12 +114,14 @@ def application(
         tidying.cancel()
         await studio.close()
 
-    app = FastAPI(title="dualq studio", lifespan=life, docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(
+        title="dualq studio", lifespan=life, docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False
+    )
     app.state.studio, app.state.warm = studio, warm
     app.add_middleware(Guard, token=token, hosts=hosts)
     app.include_router(api)
     app.include_router(files)
-    app.mount("/", StaticFiles(directory=PAGE, html=True))
+    app.mount("/", StaticFiles(directory=PAGE))
     app.add_exception_handler(DualqError, _refuse)
     app.add_exception_handler(RequestValidationError, _not_understood)
     return app
@@ -128,8 +130,7 @@ def application(
 def _refuse(request: Request, error: Exception) -> Response:
     """One line, and the status that fits."""
     status = 404 if isinstance(error, NotHere) else 500 if isinstance(error, Crashed) else 422
-    more = error.more if isinstance(error, TaskError) else {}
-    return JSONResponse({"error": str(error), **more}, status)
+    return JSONResponse({"error": str(error)}, status)
 
 
 def _not_understood(request: Request, error: Exception) -> Response:
@@ -316,6 +317,12 @@ def compare(here: Here, wanted: asked.Compare) -> Response:
 
 
 # ---- files
+
+
+@files.get("/")
+def page() -> Response:
+    """The page."""
+    return FileResponse(PAGE / "index.html", media_type="text/html")
 
 
 @files.get("/files/{run}/{name}")

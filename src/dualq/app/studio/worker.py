@@ -2,7 +2,7 @@
 
     in    {"do": "look", "with": {...}}
     out   {"stage": "Counting the log's rows"}        as often as one begins
-          {"answer": {...}}                           or {"error": "...", "more": {...}}, which end the task
+          {"answer": {...}}                           or {"error": "..."}: they end the task
 
 It ends when its input does: with the server, however that ended. What tasks print goes to standard error.
 """
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import TextIO, cast
 
-from dualq.base import DualqError, InfeasibleError
+from dualq.base import DualqError
 
 Begin = Callable[[str], None]
 Task = Callable[[Begin, Mapping[str, object]], Mapping[str, object]]
@@ -63,8 +63,6 @@ def answered(line: str, begin: Begin) -> dict[str, object]:
     asked = json.loads(line)
     try:
         return {"answer": plain(task_of(asked["do"])(begin, asked["with"]))}
-    except InfeasibleError as error:
-        return {"error": str(error), "more": plain({"nearest": error.nearest, "least": error.least})}
     except (DualqError, OSError) as error:
         return {"error": " ".join(str(error).split())}
 

@@ -24,11 +24,7 @@ PATIENCE = 2.0  # seconds for a process to end by itself
 
 
 class TaskError(DualqError):
-    """What a task answers in place of an answer; `more` has the rest for programs."""
-
-    def __init__(self, message: str, more: Mapping[str, Json] | None = None) -> None:
-        super().__init__(message)
-        self.more = dict(more or {})
+    """Why a task has no answer, in one line."""
 
 
 class Cancelled(DualqError):
@@ -87,8 +83,7 @@ class Lane:
             elif isinstance(answer := said.get("answer"), dict):
                 return answer
             else:
-                more = said.get("more")
-                raise TaskError(str(said.get("error")), more if isinstance(more, dict) else None)
+                raise TaskError(str(said.get("error")))
         await self._end()
         if self._stopped:
             raise Cancelled("stopped")

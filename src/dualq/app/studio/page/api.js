@@ -9,7 +9,7 @@ if (given) {
 const token = sessionStorage.getItem(KEPT) ?? "";
 
 export class Refused extends Error {
-  constructor(words, status, more = {}) { super(words); this.status = status; this.more = more; }
+  constructor(words, status) { super(words); this.status = status; }
 }
 
 export async function ask(method, address, body, signal) {
@@ -25,7 +25,7 @@ export async function ask(method, address, body, signal) {
     throw new Refused("The studio does not answer. Was it stopped? Start it again with `dualq studio`.", 0);
   }
   const said = await answer.json().catch(() => ({ error: `The studio answered ${answer.status}` }));
-  if (!answer.ok) throw new Refused(said.error ?? `The studio answered ${answer.status}`, answer.status, said);
+  if (!answer.ok) throw new Refused(said.error ?? `The studio answered ${answer.status}`, answer.status);
   return said;
 }
 

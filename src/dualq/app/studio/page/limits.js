@@ -76,6 +76,7 @@ export async function limits({ main, id, signal, go }) {
     try {
       const found = await post(`/runs/${id}/limits`, { limits: wanted, margin: margin.value }, signal);
       if (now !== turn) return;
+      if (found.infeasible) { cannot(found); return; }
       put(exact, h("h2", {}, "Solved exactly"), headline(found), h("div", { class: `promise ${found.sure ? "sure" : ""}` }, found.guarantees.map((words) => h("p", {}, words))),
         table(...found.limits.table), found.limits.lines.map((words) => h("p", {}, words)),
         h("p", { class: "muted" }, `${percent(found.moved)} of decisions are other ones than in this run.`),
@@ -83,11 +84,15 @@ export async function limits({ main, id, signal, go }) {
       button.disabled = false;
       say(`Solved. ${found.rest}`);
     } catch (error) {
-      if (signal.aborted || now !== turn) return;
-      const nearest = error.more?.nearest;
-      put(exact, h("h2", {}, "These limits cannot be kept"), h("div", { class: "note warn", role: "alert" }, error.message,
-        nearest && h("p", {}, h("button", { type: "button", onclick: () => { for (const [name, x] of Object.entries(nearest)) wanted[name] = up(x); put(panels, curves.map(panel)); solve(); } }, `Take the nearest: ${Object.entries(nearest).map(([name, x]) => `${name} at most ${up(x)}`).join(", ")}`))));
+      if (!signal.aborted && now === turn) put(exact, note(error.message, "warn"));
     } finally { if (now === turn) exact.classList.remove("waiting"); }
+  }
+
+  function cannot({ infeasible, nearest }) {
+    const take = () => { for (const [name, x] of Object.entries(nearest)) wanted[name] = up(x); put(panels, curves.map(panel)); solve(); };
+    const words = Object.entries(nearest).map(([name, x]) => `${name} at most ${up(x)}`).join(", ");
+    put(exact, h("h2", {}, "These limits cannot be kept"), h("div", { class: "note warn", role: "alert" }, infeasible,
+      words && h("p", {}, h("button", { type: "button", onclick: take }, `Take the nearest: ${words}`))));
   }
 
   async function kept() {

@@ -12,8 +12,8 @@ export function pairs(found, actions) {
   const lines = h("div", { class: "pairs-lines" });
   view.append(tall, lines);
   const words = h("span", { class: "muted tabular", role: "status" });
-  const level = (n) => n === 0 ? 0 : 0.12 + 0.88 * Math.log1p(n) / Math.log1p(most);
-  const cellStyle = (n) => ({ backgroundColor: n === 0 ? "" : `color-mix(in srgb, var(--accent) ${Math.round(100 * level(n))}%, var(--paper))`, color: level(n) > 0.55 ? "var(--paper)" : "var(--ink)" });
+  const level = (n) => 0.06 + 0.42 * Math.log1p(n) / Math.log1p(most); // letters stay legible on all of them
+  const cellStyle = (n) => ({ backgroundColor: n === 0 ? "" : `color-mix(in srgb, var(--accent) ${Math.round(100 * level(n))}%, var(--paper))` });
 
   function draw() {
     const high = HIGH[zoom], first = Math.max(0, Math.floor(view.scrollTop / high) - 2), number = Math.ceil(VIEW / high) + 4;
