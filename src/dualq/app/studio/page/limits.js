@@ -51,11 +51,10 @@ export async function limits({ main, id, signal, go }) {
       const backwards = [...curve.points].reverse(), sure = margin.value === "certified" && backwards.find((p) => p.cost_high <= value + 1e-12);
       const point = sure || (backwards.find((p) => p.limit <= value + 1e-12) ?? curve.points[0]);
       slider.setAttribute("aria-valuetext", `${tidy(value)}: expected to earn ${number(point.value)}`);
-      put(at_once, figure("expected to earn", `${number(point.value)}`, `± ${Number(point.error.toPrecision(2))}`),
+      put(at_once, h("div", { class: "at-once-tiles" }, figure("expected to earn", `${number(point.value)}`, `± ${Number(point.error.toPrecision(2))}`),
         curve.band && figure(`bounds (${curve.confidence})`, `${number(point.low)} to ${number(point.high)}`, "on the conditions of the run"),
         figure(`${curve.cost} per ${curve.each}`, number(point.cost), `bounds ${Number(point.cost_low.toPrecision(2))} to ${Number(point.cost_high.toPrecision(2))}`),
-        figure("price", number(point.price), `reward per ${curve.each}, for one unit of ${curve.cost}`));
-      at_once.append(h("p", { class: "muted whole" }, sure ? "From the curve: a policy whose upper bound is within the limit." : margin.value === "certified" ? "From the curve: a policy that is expected to keep the limit. No policy of the curve is guaranteed to." : "From the curve: a policy that is expected to keep the limit."));
+        figure("price", number(point.price), `reward per ${curve.each}, for one unit of ${curve.cost}`)), h("p", { class: "muted" }, sure ? "From the curve: a policy whose upper bound is within the limit." : margin.value === "certified" ? "From the curve: a policy that is expected to keep the limit. No policy of the curve is guaranteed to." : "From the curve: a policy that is expected to keep the limit."));
       at_once.dataset.limit = point.limit;
       view?.change("at", window.vega.changeset().remove(() => true).insert([{ limit: Math.min(high, Math.max(low, value)) }])).run();
     }
