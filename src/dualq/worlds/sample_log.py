@@ -24,12 +24,14 @@ from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dualq.base import write_whole
-from dualq.worlds import problems
-from dualq.worlds.simulator import Simulator
+
+if TYPE_CHECKING:
+    from dualq.worlds.simulator import Simulator
 
 Array = np.ndarray
 
@@ -51,6 +53,8 @@ def path() -> Path:
 
 def truth() -> Simulator:
     """The model that the shipped log was drawn from."""
+    from dualq.worlds import problems  # whoever asks where the log lies needs no compiler
+
     return problems.inventory(capacity=6, lot=2, demand={"winter": 1.0, "summer": 3.0}, order_fee=5.0)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from dualq.base import LogError, visible
 from dualq.logs import READING, bad_rows, first_rows, histogram, lines_of, look, read_log, rows_behind
+from dualq.worlds import sample_log
 
 if TYPE_CHECKING:
     from dualq.app.studio.worker import Begin
@@ -41,7 +42,7 @@ def opening_in(given: Arguments) -> dict[str, object]:
 
 def do_warm(begin: Begin, given: Arguments) -> dict[str, object]:
     """Load what the first question would have to wait for."""
-    first_rows({"x": [0]})
+    first_rows(sample_log.path(), 1)
     return {}
 
 
