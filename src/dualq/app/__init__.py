@@ -1,7 +1,8 @@
-"""What a person meets: the command line and the report.
+"""What a person meets: the command line, the report and the studio.
 
 cli      thin: parse, call, print
 report   the page on the terminal, the HTML file, what a notebook shows; one vocabulary for all
+studio   the main job in a browser, on this machine
 """
 
 from __future__ import annotations

@@ -32,12 +32,17 @@ if TYPE_CHECKING:
     from dualq.logs.reading.look import look as look
     from dualq.logs.reading.looked import HEADER as HEADER
     from dualq.logs.reading.looked import Look as Look
+    from dualq.logs.reading.looked import lines_of as lines_of
     from dualq.logs.reading.options import READING as READING
     from dualq.logs.reading.options import ActionBins as ActionBins
     from dualq.logs.reading.options import BinsAsked as BinsAsked
     from dualq.logs.reading.options import Columns as Columns
     from dualq.logs.reading.options import Moment as Moment
     from dualq.logs.reading.options import OneColumn as OneColumn
+    from dualq.logs.reading.preview import bad_rows as bad_rows
+    from dualq.logs.reading.preview import first_rows as first_rows
+    from dualq.logs.reading.preview import histogram as histogram
+    from dualq.logs.reading.preview import rows_behind as rows_behind
     from dualq.logs.reading.read_log import read_log as read_log
     from dualq.logs.reading.schema import ROW as ROW
     from dualq.logs.reading.schema import Bins as Bins

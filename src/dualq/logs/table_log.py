@@ -16,7 +16,7 @@ import numpy as np
 from dualq.base import Labels, LogError, door
 from dualq.logs.checks.battery import checks_of
 from dualq.logs.checks.coverage import UNCLOCKED, Coverage
-from dualq.logs.checks.drift import Periods, drift_of, periods_of_table, periods_of_trace
+from dualq.logs.checks.drift import OverTime, Periods, drift_of, over_time, periods_of_table, periods_of_trace
 from dualq.logs.checks.ends import check_said
 from dualq.logs.checks.findings import Finding
 from dualq.logs.checks.markov import if_not_too_long, markov_of_table, markov_of_trace, unordered
@@ -281,6 +281,13 @@ class TableLog:
         checks = checks_of(self.trace(), level)
         used = len(self), self.dropped, self.skipped
         return Coverage(counts, *used, jumps, drift, by, level, memory, remarks, checks, self.warnings)
+
+    def over_time(self, periods: int = 24) -> OverTime | None:
+        """Rows, rewards and actions, period by period; None where no clock tells early rows from late ones."""
+        cut, counts = self._periods(periods), self.counts()
+        if cut is None:
+            return None
+        return over_time(cut, len(self.actions), float(counts.reward_sum.sum() / counts.total))
 
     def _periods(self, periods: int) -> Periods | None:
         trace = self._whole_trace

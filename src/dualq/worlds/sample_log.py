@@ -53,7 +53,7 @@ def path() -> Path:
 
 def truth() -> Simulator:
     """The model that the shipped log was drawn from."""
-    from dualq.worlds import problems  # whoever reads the log needs none of them
+    from dualq.worlds import problems  # whoever asks where the log lies needs no compiler
 
     return problems.inventory(capacity=6, lot=2, demand={"winter": 1.0, "summer": 3.0}, order_fee=5.0)
 

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from dualq._version import __version__
-from dualq.app.cli import agent, frontier, logs, look, models, paper
+from dualq.app.cli import agent, frontier, logs, look, models, paper, studio
 from dualq.base import DualqError
 
 app = typer.Typer(
@@ -81,5 +81,6 @@ app.command(short_help="Show what a limit on a cost costs.")(frontier.frontier)
 app.command(short_help="Solve a known model exactly.")(models.solve)
 app.command(short_help="Write a simulated log.")(models.simulate)
 app.command(short_help="Write the log that ships with dualq, to try the commands with.")(models.example)
+app.command(short_help="Open the studio: the main job in a browser, on this machine.")(studio.studio)
 app.command(short_help="Learn with other houses: one agent of a network.")(agent.agent)
 app.command(short_help="Measure whether the claims of the paper hold.")(paper.reproduce)

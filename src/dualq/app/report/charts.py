@@ -1,8 +1,9 @@
 """The charts of the report: SVG and HTML that need no network and no script, and print as they look.
 
-`intervals`, `bars` and `curve` are Vega-Lite, built with Altair and drawn by vl-convert; each has its
-design width, and the page scales it to the text. The page's style finds the inks by their values, and turns them for
-dark screens: no other colours here. `policy_map` is a table of coloured cells. What colours show is also written.
+`intervals`, `bars`, `curve` and `shares` are Vega-Lite specifications, built with Altair; `svg` draws them with
+vl-convert, and the studio's page draws the same ones itself. Each has its design width, and the page scales it to the
+text. The page's style finds the inks by their values, and turns them for dark screens: no other colours here.
+`policy_map` is a table of coloured cells. What colours show is also written.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def palette(count: int) -> list[str]:
     return [f"hsl({round(360 * i / count)} 60% {78 if i % 2 else 68}%)" for i in range(count)]
 
 
-def intervals(rows: Sequence[Interval], width: int = WIDE) -> str:
+def intervals_spec(rows: Sequence[Interval], width: int = WIDE) -> Row:
     """A bar from `low` to `high` per row below its `name`, a dot at `value`; those that are `sure` in another ink."""
     import altair as alt
 
@@ -87,10 +88,10 @@ def intervals(rows: Sequence[Interval], width: int = WIDE) -> str:
     dots = (
         base(dotted).mark_point(yOffset=8, aria=False, filled=True, size=80, opacity=1.0).encode(across("value:Q"), ink)
     )
-    return _drawn(alt.layer(lines, names, dots), width, 44 * len(rows) + 24)
+    return _spec(alt.layer(lines, names, dots), width, 44 * len(rows) + 24)
 
 
-def bars(rows: Sequence[Bar], width: int = WIDE) -> str:
+def bars_spec(rows: Sequence[Bar], width: int = WIDE) -> Row:
     """One bar per row, from `name` to `number`, which stands at its end; in the order of the rows."""
     import altair as alt
 
@@ -100,7 +101,7 @@ def bars(rows: Sequence[Bar], width: int = WIDE) -> str:
         alt.X("number:Q", scale=room, axis=None), alt.Y("name:N", sort=None, title=None, axis=bare)
     )
     numbers = base.mark_text(align="left", dx=5, color=INK).encode(text=alt.Text("number:Q", format=","))
-    return _drawn(base.mark_bar(color=ACCENT, height=17, aria=False) + numbers, width, 24 * len(rows))
+    return _spec(base.mark_bar(color=ACCENT, height=17, aria=False) + numbers, width, 24 * len(rows))
 
 
 def policy_map(panels: Sequence[tuple[str, Sequence[Cell]]], across: str, down: str, actions: Sequence[str]) -> str:
@@ -143,7 +144,7 @@ def _cell(cell: Cell | None, colour: dict[str, str], bare: bool) -> str:
     return f'<td{thin} style="background-color:{colour[cell.action]}" {said}>{"" if bare else words}</td>'
 
 
-def curve(
+def curve_spec(
     rows: Sequence[dict[str, float]],
     x_title: str,
     y_title: str,
@@ -151,7 +152,7 @@ def curve(
     marked: float | None,
     chosen: dict[str, float],
     width: int = NARROW,
-) -> str:
+) -> Row:
     """`value` over `limit` with a standard error on both sides; `low` to `high` behind it, and a line at `marked`.
 
     chosen: the recommended policy, a diamond at its `cost` and `value`, with a standard error on all sides.
@@ -191,12 +192,12 @@ def curve(
         own.mark_point(aria=False, shape="diamond", filled=True, size=120, opacity=1.0, color=INK).encode(cost, value),
         name.encode(cost, value, text="name:N", description="name:N"),
     ]
-    return _drawn(alt.layer(*layers), width, 300)
+    return _spec(alt.layer(*layers), width, 300)
 
 
-def shares(
+def shares_spec(
     values: Sequence[object], parts: Sequence[Sequence[float]], actions: Sequence[str], name: str, width: int
-) -> str:
+) -> Row:
     """How often each action is taken, as a column has these values: stacked to 100%; parts[i][a] at values[i]."""
     import altair as alt
 
@@ -218,14 +219,14 @@ def shares(
     y = alt.Y("share:Q", title=None, stack="normalize", axis=alt.Axis(format="%", tickCount=4, domain=False))
     base = _chart(rows).encode(x, y, colour, order="order:Q")
     drawn = base.mark_area(aria=False) if numeric else base.mark_bar(aria=False)
-    return _drawn(alt.layer(drawn), width, 200)
+    return _spec(alt.layer(drawn), width, 200)
 
 
-def png(svg: str) -> bytes:
+def png(drawing: str) -> bytes:
     """A drawing for those who need pixels."""
     import vl_convert
 
-    return vl_convert.svg_to_png(svg, scale=2.0)
+    return vl_convert.svg_to_png(drawing, scale=2.0)
 
 
 def _chart(rows: Sequence[Mapping[str, object]]) -> alt.Chart:
@@ -241,13 +242,11 @@ def _ticks(width: int, grid: bool = True) -> alt.Axis:
     return alt.Axis(tickCount=max(5, width // 90), grid=grid, domain=False, ticks=False, labelPadding=8)
 
 
-def _drawn(chart: alt.LayerChart | alt.FacetChart, width: int, height: int) -> str:
-    """The SVG, everything around the drawing included in its size; letters and lines are the same for all."""
-    import vl_convert
-
+def _spec(chart: alt.LayerChart | alt.FacetChart, width: int, height: int) -> Row:
+    """The specification, everything around the drawing included in its size; letters and lines are the same for all."""
     axis = {"labelColor": MUTED, "titleColor": INK, "gridColor": PALE, "tickColor": PALE}
     letters = {"labelFontSize": LETTERS, "titleFontSize": LETTERS, "titleFontWeight": "normal"}
-    spec: Row = {
+    own: Row = {
         "width": width,
         "height": height,
         "padding": 2,
@@ -260,5 +259,22 @@ def _drawn(chart: alt.LayerChart | alt.FacetChart, width: int, height: int) -> s
             "text": {"fontSize": LETTERS},
         },
     }
-    svg = vl_convert.vegalite_to_svg({**chart.to_dict(), **spec})
-    return svg.replace('class="marks"', 'class="chart"', 1)  # the name that the page's style goes by
+    return {**chart.to_dict(), **own}
+
+
+def svg(spec: Row) -> str:
+    """A specification, drawn."""
+    import vl_convert
+
+    drawn = vl_convert.vegalite_to_svg(spec)
+    return drawn.replace('class="marks"', 'class="chart"', 1)  # the name that the page's style goes by
+
+
+def intervals(rows: Sequence[Interval], width: int = WIDE) -> str:
+    """`intervals_spec`, drawn."""
+    return svg(intervals_spec(rows, width))
+
+
+def bars(rows: Sequence[Bar], width: int = WIDE) -> str:
+    """`bars_spec`, drawn."""
+    return svg(bars_spec(rows, width))

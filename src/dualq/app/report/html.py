@@ -89,7 +89,7 @@ def report_html(fit: Fit) -> str:
         f'<p class="muted">{_source(fit)}</p>',
         verdict(fit.verdict, verdict_words(fit), guarantees(fit), relied_on(fit) is not None),
         *(note(words, warn=True) for words in warnings(fit)),
-        _drawn(charts.intervals, _worth(fit), _worth_caption(fit)),
+        _drawn(charts.intervals, worth(fit), worth_caption(fit)),
         section(changes_heading(fit), *_changes(fit), *_policy(fit)),
         section("Why", *_why(fit)),
         *([section("Limits", *_limits(fit))] if fit.limits else []),
@@ -112,7 +112,8 @@ def _drawn(chart: Callable[[Sequence[Row], int], str], rows: Sequence[Row], capt
     return figure(wide, caption, narrow)
 
 
-def _worth(fit: Fit) -> list[charts.Interval]:
+def worth(fit: Fit) -> list[charts.Interval]:
+    """What both policies are expected to earn, and what is guaranteed of them: the picture on top."""
     promise = relied_on(fit)
     own, usual = (None, None) if promise is None else ((promise.lower, promise.policy_upper), promise.behaviour)
     rows: list[charts.Interval] = []
@@ -131,7 +132,8 @@ def _quantile(fit: Fit) -> float:
     return NormalDist().inv_cdf(0.5 + fit.confidence / 2.0)
 
 
-def _worth_caption(fit: Fit) -> str:
+def worth_caption(fit: Fit) -> str:
+    """What the picture on top shows."""
     what = f"Rewards added up over time, starting {START[fit.settings['start']]}"
     if one_shot(fit):
         what = "The average reward of one decision"
@@ -275,24 +277,28 @@ def _details(fit: Fit) -> list[str]:
         heading("What was read"),
         facts(read(fit)),
         heading("What the log covers"),
-        _drawn(charts.bars, _coverage(fit), "Combinations of state and action, by how many rows of the log have them."),
+        _drawn(
+            charts.bars, coverage_bars(fit), "Combinations of state and action, by how many rows of the log have them."
+        ),
         facts(covered(fit)),
         heading("What was tested"),
         listed(tests(fit)),
         *([heading("Bounds"), *map(text, bounds)] if bounds else []),
         *([heading(RESTS), listed(rests)] if rests else []),
         heading("How it was done"),
-        facts(_how(fit)),
+        facts(how(fit)),
     ]
 
 
-def _coverage(fit: Fit) -> list[charts.Bar]:
+def coverage_bars(fit: Fit) -> list[charts.Bar]:
+    """How many pairs have how many rows."""
     names = ("never", "1 to 9", "10 to 99", "100 to 999", "1,000 or more")
     place = np.searchsorted([1, 10, 100, 1000], fit.counts.visits.ravel(), side="right")
     return [charts.Bar(name, int((place == i).sum())) for i, name in enumerate(names)]
 
 
-def _how(fit: Fit) -> list[tuple[str, str]]:
+def how(fit: Fit) -> list[tuple[str, str]]:
+    """How it was done: a fact a line."""
     settings = fit.settings
     gap = "" if settings["gap"] is None else f"; duality gap {settings['gap']:.2g}"
     once = (

@@ -33,7 +33,7 @@ def print_number_fit(fit: NumberFit, console: Console) -> None:
         page.line(line, SURE if line.startswith("Guaranteed") else None)
     page.lines((f"Warning: {sentence(line)}" for line in fit.warnings), "bold")
     page.heading(words.heading(fit))
-    for conditions, action in _rules(fit):
+    for conditions, action in number_rules(fit):
         page.line(f"  {'if ' + ' and '.join(conditions) if conditions else 'always'}: {action}")
     page.gap()
     page.line(words.summary_words(fit), "dim")
@@ -85,13 +85,13 @@ def number_fragment(fit: NumberFit) -> str:
     lines = "".join(f"<p style='margin:.5em 0'>{escape(line)}</p>" for line in words.guarantees(fit))
     rules = "".join(
         f"<li>{escape(' and '.join(conditions) or 'always')}: <b>{escape(action)}</b></li>"
-        for conditions, action in _rules(fit)
+        for conditions, action in number_rules(fit)
     )
     top = f"<b style='font-size:1.3em'>{escape(word)}</b><br>{escape(rest)}{lines}"
     return f"<div style='max-width:48em'>{top}<ul>{rules}</ul><p>{escape(words.summary_words(fit))}</p></div>"
 
 
-def _rules(fit: NumberFit) -> list[tuple[tuple[str, ...], str]]:
+def number_rules(fit: NumberFit) -> list[tuple[tuple[str, ...], str]]:
     """(conditions, action) of each rule of the summary."""
     return [
         (leaf.conditions, f"{said(fit.actions.named(leaf.action))} ({percent(leaf.share)} of the log's states)")
@@ -100,7 +100,7 @@ def _rules(fit: NumberFit) -> list[tuple[tuple[str, ...], str]]:
 
 
 def _tree(fit: NumberFit) -> str:
-    rules = [(leaf.path, action) for leaf, (_, action) in zip(fit.leaves, _rules(fit), strict=True)]
+    rules = [(leaf.path, action) for leaf, (_, action) in zip(fit.leaves, number_rules(fit), strict=True)]
     return text(f"Always {rules[0][1]}.") if len(rules) == 1 else tree(rules)
 
 
@@ -108,11 +108,15 @@ def _why(fit: NumberFit) -> list[str]:
     return [*map(text, words.candidates_words(fit)), note_below(words.earned(fit))]
 
 
-def _worth(fit: NumberFit) -> str:
+def worth(fit: NumberFit) -> list[charts.Interval]:
     """Every policy's expectation, the recommended one first, and what was done so far."""
     order = sorted(fit.candidates, key=lambda one: (one is not fit.chosen, -one.expected.value))
     named = [(f"{one.name}{', recommended' if one is fit.chosen else ''}", one.expected) for one in order]
-    rows = [_interval(name, e) for name, e in [*named, ("what was done so far", fit.logged)]]
+    return [_interval(name, e) for name, e in [*named, ("what was done so far", fit.logged)]]
+
+
+def _worth(fit: NumberFit) -> str:
+    rows = worth(fit)
     wide, narrow = (charts.intervals(rows, width) for width in (charts.WIDE, charts.NARROW))
     return figure(wide, "What each policy is expected to earn. Lines: two standard errors on both sides.", narrow)
 
@@ -147,7 +151,7 @@ def _dependence(fit: NumberFit) -> list[str]:
             continue
         found = fit.dependence(name)
         wide, narrow = (
-            charts.shares(found.at, found.shares.tolist(), actions, name, width)
+            charts.svg(charts.shares_spec(found.at, found.shares.tolist(), actions, name, width))
             for width in (charts.WIDE, charts.NARROW)
         )
         caption = f"How often each action is taken as {name} varies, all other columns as logged: {percent(share)} of "

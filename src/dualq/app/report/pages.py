@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dualq.app.report.charts import Row
     from dualq.offline import Fit, Frontier, NumberFit
 
 
@@ -64,7 +65,14 @@ class NumberPages:
 
 def frontier_chart(frontier: Frontier, band: bool, marked: float | None, width: int | None) -> str:
     """A trade-off as SVG."""
-    from dualq.app.report.charts import WIDE, curve
+    from dualq.app.report.charts import svg
+
+    return svg(frontier_spec(frontier, band, marked, width))
+
+
+def frontier_spec(frontier: Frontier, band: bool, marked: float | None, width: int | None) -> Row:
+    """A trade-off as a Vega-Lite specification."""
+    from dualq.app.report.charts import WIDE, curve_spec
 
     titles = f"{frontier.name}, on average", "expected to earn"
-    return curve(frontier.rows(), *titles, band, marked, frontier.chosen, width or WIDE)
+    return curve_spec(frontier.rows(), *titles, band, marked, frontier.chosen, width or WIDE)

@@ -136,6 +136,28 @@ def _when(period: tuple[str, str], by: str) -> str:
 # ---- a log cut into periods
 
 
+@dataclass(frozen=True, eq=False)
+class OverTime:
+    """A log period by period."""
+
+    edges: tuple[str, ...]  # one more than there are periods
+    by: str  # what tells early rows from late ones
+    rows: Array  # (periods,)
+    reward: Array  # (periods,) the mean; nan where there are no rows
+    actions: Array  # (periods, A) how often each was taken
+
+
+def over_time(periods: Periods, actions: int, mean: float) -> OverTime:
+    """Rows, mean reward and actions of each period; mean: the reward's over all rows, about which powers are."""
+    count = len(periods.edges) - 1
+    rows = np.bincount(periods.period, periods.n, count).astype(np.int64)
+    apart = np.bincount(periods.period, periods.powers[0], count)
+    with np.errstate(invalid="ignore"):
+        reward = mean + np.where(rows > 0, apart / rows, np.nan)
+    taken = np.bincount(periods.period * actions + periods.a, periods.n, count * actions)
+    return OverTime(periods.edges, periods.by, rows, reward, taken.reshape(count, actions).astype(np.int64))
+
+
 def periods_of_trace(trace: Trace, periods: int) -> Periods | None:
     """Rows held in arrays."""
     clock = trace.clock

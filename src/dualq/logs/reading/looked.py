@@ -8,7 +8,6 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from dualq.base import count
@@ -71,6 +70,11 @@ class Look:
                 names = ", ".join(self.parts[part]) if self.parts[part] != (ROW,) else "the order of the rows"
                 said.append(f"{part} is only a guess: {names}. {QUESTIONS[part]} Correct it with {READING[part].flag}")
         return [*said, *_date_question(self), *_end_question(self), *_alone_question(self)]
+
+    @property
+    def answers(self) -> list[list[tuple[str, Mapping[str, str | float]]]]:
+        """What may be answered to each open question: (when it is right, the arguments that say so)."""
+        return _answers(self)
 
     def summary(self) -> dict[str, object]:
         """All of it, as plain values."""
@@ -269,12 +273,36 @@ def _command(
     more = dict(more) | {word: value for word, value in said.items() if word not in COMMON}
     names = [name for names in wanted.values() if isinstance(names, list) for name in names]
     if not isinstance(source, str | os.PathLike) or any("," in name for name in names):
-        words = {**wanted, **({"bins": bins} if bins else {}), **more}
-        first = repr(str(source)) if isinstance(source, str | os.PathLike) else "log"
-        how = "".join(f", {word}={value!r}" for word, value in learning.items())
-        return f"dualq.learn(dualq.read_log({first}, {', '.join(f'{k}={v!r}' for k, v in words.items())}){how})"
-    line = ["dualq", "learn", str(source) if isinstance(source, str) else str(Path(source))]
-    for part, value in wanted.items():
+        return _python(source, {**wanted, **({"bins": bins} if bins else {}), **more}, learning)
+    return _shell(source, wanted, bins, more, learning)
+
+
+def lines_of(source: str, columns: Mapping[str, Any], learning: Mapping[str, object]) -> tuple[str, str]:
+    """The line of the command line, and that of Python, that learn from a file with these arguments.
+
+    columns    of `read_log`;  learning  of `learn`: both without what is as it is by default
+    """
+    named = {part: value for part, value in columns.items() if part in (*COMMON, "costs")}
+    more = {word: value for word, value in columns.items() if word not in named and word != "bins"}
+    return _shell(source, named, columns.get("bins") or {}, more, learning), _python(source, columns, learning)
+
+
+def _python(source: object, columns: Mapping[str, object], learning: Mapping[str, object]) -> str:
+    first = repr(str(source)) if isinstance(source, str | os.PathLike) else "log"
+    how = "".join(f", {word}={value!r}" for word, value in learning.items())
+    return f"dualq.learn(dualq.read_log({first}, {', '.join(f'{k}={v!r}' for k, v in columns.items())}){how})"
+
+
+def _shell(
+    source: str | os.PathLike[str],
+    named: Mapping[str, object],
+    bins: BinsAsked,
+    more: Mapping[str, object],
+    learning: Mapping[str, object],
+) -> str:
+    more = dict(more)
+    line = ["dualq", "learn", os.fspath(source)]
+    for part, value in named.items():
         if part == "costs":
             line += [word for cost in as_names(part, value) for word in (READING[part].flag, cost)]
         else:
@@ -290,5 +318,6 @@ def _command(
         values = value if isinstance(value, list | tuple) else [value]
         line += [READING[word].flag, ",".join(f"{x:g}" if isinstance(x, float) else str(x) for x in values)]
     for word, value in learning.items():
-        line += [f"--{word}", str(value)]
+        for one in value if isinstance(value, list | tuple) else [value]:
+            line += [f"--{'limit' if word == 'limits' else word.replace('_', '-')}", str(one)]
     return shlex.join(str(word) for word in line)

@@ -63,7 +63,7 @@ def _short(value: Value | None) -> str:
 
 def columns_of(table: Table) -> tuple[int, list[Column]]:
     """How many rows there are, and what each column holds."""
-    kinds = {name: _kind(kind) for name, kind in table.schema().items()}
+    kinds = {name: kind_of_column(kind) for name, kind in table.schema().items()}
     rows = int(table.count().to_pyarrow().as_py())
     asked: dict[str, Expression] = {}
     for i, (name, kind) in enumerate(kinds.items()):
@@ -97,7 +97,8 @@ PLAIN = ("integer", "number", "text", "yes/no", "date")
 RANGED = ("integer", "number", "date")
 
 
-def _kind(kind: Kind) -> str:
+def kind_of_column(kind: Kind) -> str:
+    """The kind of a column in a word."""
     if kind.is_boolean():
         return "yes/no"
     if kind.is_integer():
