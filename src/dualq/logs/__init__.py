@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from dualq.logs.reading.options import Moment as Moment
     from dualq.logs.reading.options import OneColumn as OneColumn
     from dualq.logs.reading.read_log import read_log as read_log
+    from dualq.logs.reading.rewriting import rewrite as rewrite
     from dualq.logs.reading.schema import ROW as ROW
     from dualq.logs.reading.schema import Bins as Bins
     from dualq.logs.starts import Start as Start

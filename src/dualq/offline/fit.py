@@ -38,16 +38,17 @@ from scipy.special import ndtri
 from dualq._version import __version__
 from dualq.base import CheckpointError, Label, LabelLike, write_whole
 from dualq.logs import Finding
-from dualq.model import FORMAT, Limit, Seed, TablePolicy, write_policy, write_saved
+from dualq.model import FORMAT, Cases, Limit, Seed, TablePolicy, write_policy, write_saved
 from dualq.offline.careful.model import Estimate, pair_errors
 from dualq.offline.careful.pooling import Rows
+from dualq.offline.deciding import Decider
 from dualq.offline.learned import Learned
 from dualq.offline.limited.asked import Asked
 from dualq.offline.limited.estimates import Estimates
 from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.limited.trade_off import Frontier, frontier_of
 from dualq.offline.saved.kinds import KINDS
-from dualq.offline.saved.opening import ARRAYS, NUMBERS, POLICY, Decider, sha256_of
+from dualq.offline.saved.opening import ARRAYS, NUMBERS, POLICY, sha256_of
 from dualq.offline.shapes import Change, FitSummary, StateFacts
 from dualq.offline.stages import prove, solve
 from dualq.offline.summary import certificate_summary, estimate_summary, limit_summary
@@ -245,13 +246,19 @@ class Fit(Learned):
         """A state as the log has it: numbers of columns that were cut into bins find their bins, dates may be text."""
         return self._decider.label(state)
 
-    def act(self, state: LabelLike, seed: Seed = None, default: Label = None) -> Label:
+    def act(self, state: LabelLike, seed: Seed = None, default: Label = None, case: int | None = None) -> Label:
         """The label of an action in a state, drawn where the policy is random; numbers find their bins."""
-        return self._decider.act(state, seed, default)
+        return self._decider.act(state, seed, default, case)
 
-    def act_many(self, table: Mapping[str, ArrayLike], seed: Seed = None) -> list[Label]:
-        """The label of an action for each row of a table or frame with the state's columns; numbers find their bins."""
-        return self._decider.act_many(table, seed)
+    def act_many(
+        self, table: Mapping[str, ArrayLike], seed: Seed = None, default: Label = None, case: Cases = None
+    ) -> list[Label]:
+        """The label of an action for each row of a table or frame, as `act` says; None, or `default`, where unknown.
+
+        case   of each row, by which a random policy draws: a column of the table, or whole numbers; without one, the
+               number of the row, from 0
+        """
+        return self._decider.act_many(table, seed, default, case)
 
     @property
     def _decider(self) -> Decider:
