@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from dualq.offline import learn as learn
     from dualq.offline import learn_together as learn_together
     from dualq.offline import load as load
+    from dualq.offline import update as update
     from dualq.online import PDHG as PDHG
     from dualq.online import SPDQ as SPDQ
     from dualq.online import SPDRL as SPDRL

@@ -30,12 +30,15 @@ if TYPE_CHECKING:
     from dualq.offline.saved.opening import decider_of as decider_of
     from dualq.offline.saved.opening import doubt_of as doubt_of
     from dualq.offline.shapes import Change as Change
+    from dualq.offline.shapes import PolicyChange as PolicyChange
     from dualq.offline.shapes import StateFacts as StateFacts
+    from dualq.offline.shapes import Updated as Updated
     from dualq.offline.together.iterated import IterateFit as IterateFit
     from dualq.offline.together.learning import Together as Together
     from dualq.offline.together.learning import learn_together as learn_together
     from dualq.offline.together.mail import Plan as Plan
     from dualq.offline.together.mail import run_agent as run_agent
     from dualq.offline.together.network import Network as Network
+    from dualq.offline.updating import update as update
 
 __getattr__, __dir__, __all__ = face(__name__, __file__)

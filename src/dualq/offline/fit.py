@@ -49,7 +49,7 @@ from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.limited.trade_off import Frontier, frontier_of
 from dualq.offline.saved.kinds import KINDS
 from dualq.offline.saved.opening import ARRAYS, NUMBERS, POLICY, sha256_of
-from dualq.offline.shapes import Change, FitSummary, StateFacts
+from dualq.offline.shapes import Change, FitSummary, StateFacts, Updated
 from dualq.offline.stages import prove, solve
 from dualq.offline.summary import certificate_summary, estimate_summary, limit_summary
 from dualq.offline.trust import conditions, doubts, open_bins, unseen_share, verdict
@@ -64,13 +64,15 @@ NEVER = 1e-4  # of the time in the state where most is spent: less is practicall
 class Fit(Learned):
     """What was learned: the last of five stages, which holds the others; the top of this file says how to ask it."""
 
+    updated: Updated | None = None  # what `update` added and changed
+
     def with_limits(self, limits: LimitsGiven, margin: str | None = None) -> Fit:
         """The same fit with other limits, or None: the log is not counted again, and its model is not fitted again."""
         proven, confidence = self.proven, self.confidence
         method = None if proven.certificate is None else proven.certificate.method
         margin = margin or self.solved.margin or "certified"
         solved = solve(self.modelled, "exact", limits, margin, confidence, method)
-        return Fit(prove(solved, confidence, method, proven.value_range, proven.assumed))
+        return Fit(prove(solved, confidence, method, proven.value_range, proven.assumed), self.updated)
 
     approximation = "table"  # states are labels, or bins
 
@@ -382,6 +384,7 @@ class Fit(Learned):
             "num_changes": self.num_changes,
             "share_changed": self.share_changed,
             "coverage": self.coverage.summary(),
+            "updated": self.updated,
         }
 
     def __repr__(self) -> str:
@@ -409,6 +412,7 @@ class Fit(Learned):
         if folder.exists() and not folder.is_dir():
             raise CheckpointError(f"{folder}: is a file; give a folder to write into")
         roots = {"solution": self.solution, "policy": self.policy, "bins": dict(self.read.bins), "fit": self.proven}
+        roots |= {"updated": self.updated}
         write_saved(folder / ARRAYS, KINDS, **roots)
         write_policy(folder / POLICY, self.policy)
         numbers = {

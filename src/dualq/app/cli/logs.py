@@ -190,12 +190,12 @@ def learn(
             approximation=approximation,
             progress=begin,
         )
-        files = [] if out is None else _written(fit, out, begin)
+        files = [] if out is None else written(fit, out, begin)
     if as_json:
         print_json(fit.summary() | {"files": files})
         return
     page = console()
-    _print(fit, page)
+    print_fit_of(fit, page)
     if log is None:
         page.print(
             "\nThis log is an example that ships with dualq; it is simulated. For your own: `dualq look LOG`, then "
@@ -205,7 +205,8 @@ def learn(
     print_files(page, [*files, *aside], "to keep the policy, a report and all numbers, add --out DIR.")
 
 
-def _print(fit: Fit | NumberFit, page: Console) -> None:
+def print_fit_of(fit: Fit | NumberFit, page: Console) -> None:
+    """Print a fit, of whatever kind."""
     from dualq.offline import Fit
 
     if isinstance(fit, Fit):
@@ -218,7 +219,8 @@ def _print(fit: Fit | NumberFit, page: Console) -> None:
         print_number_fit(fit, page)
 
 
-def _written(fit: Fit | NumberFit, out: Path, begin: Callable[[str], None]) -> list[str]:
+def written(fit: Fit | NumberFit, out: Path, begin: Callable[[str], None]) -> list[str]:
+    """The paths of all that was written of a fit."""
     begin("Writing")
     files = fit.save(out)
     fit.report(out / "report.html")

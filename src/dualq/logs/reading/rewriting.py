@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dualq.base import LogError
 from dualq.logs.reading.engines import batches, reading
@@ -37,7 +37,7 @@ def rewrite(
     out: str | os.PathLike[str],
     needed: Sequence[str],
     words: Sequence[str],
-    more: Callable[[pa.Table], pa.Table],
+    more: Callable[[Any], Any],
     table: str | None = None,
 ) -> None:
     """Write a table to a .csv or .parquet file as `more` makes it of each of its parts, in the order of its rows.
