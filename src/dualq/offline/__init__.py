@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from dualq.offline.approximate.fit import NumberFacts as NumberFacts
     from dualq.offline.approximate.fit import NumberFit as NumberFit
     from dualq.offline.careful.selection_bias import Estimate as Estimate
+    from dualq.offline.checking import Check as Check
+    from dualq.offline.checking import check as check
     from dualq.offline.deciding import decide_file as decide_file
     from dualq.offline.fit import Fit as Fit
     from dualq.offline.learner import PolicyLearner as PolicyLearner

@@ -90,6 +90,36 @@ class Updated(TypedDict):
     num_changes: int
 
 
+class Elsewhere(TypedDict):
+    """A state where a policy in use was not followed."""
+
+    state: dict[str, Label]
+    rows: int
+    not_followed: int  # of these
+    policy: dict[str, Label]  # the most probable action of the policy
+    instead: dict[str, Label]  # the most frequent of the others
+
+
+class CheckSummary(TypedDict):
+    """What `dualq check --json` prints."""
+
+    verdict: str  # "keep", "learn again" or "stop"
+    reasons: list[str]
+    rows: int
+    followed: float
+    elsewhere: list[Elsewhere]
+    unknown: float
+    judged: int
+    expected: EstimateNumbers
+    earned: float | None
+    interval: list[float] | None
+    floor: float | None
+    logged: float
+    drift: dict[str, dict[str, object]]
+    gain: EstimateNumbers | None
+    false_alarms: float
+
+
 class FitSummary(Settings):
     """The settings and the numbers of a fit."""
 
