@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from dualq.offline import PolicyLearner as PolicyLearner
     from dualq.offline import Together as Together
     from dualq.offline import check as check
+    from dualq.offline import export as export
     from dualq.offline import learn as learn
     from dualq.offline import learn_together as learn_together
     from dualq.offline import load as load

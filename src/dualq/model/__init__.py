@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from dualq.model.chains import solve_chain as solve_chain
     from dualq.model.chains import solve_dense as solve_dense
     from dualq.model.chains import solve_ordered as solve_ordered
+    from dualq.model.draws import PRIME as PRIME
+    from dualq.model.draws import SHIFTS as SHIFTS
     from dualq.model.draws import Cases as Cases
     from dualq.model.draws import Seed as Seed
     from dualq.model.draws import cases_of as cases_of
     from dualq.model.draws import named_actions as named_actions
+    from dualq.model.draws import thresholds as thresholds
     from dualq.model.function_policy import FunctionPolicy as FunctionPolicy
     from dualq.model.function_policy import Rule as Rule
     from dualq.model.limits import ROUNDING as ROUNDING

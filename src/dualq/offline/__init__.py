@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dualq.offline.checking import Check as Check
     from dualq.offline.checking import check as check
     from dualq.offline.deciding import decide_file as decide_file
+    from dualq.offline.exported.writing import export as export
     from dualq.offline.fit import Fit as Fit
     from dualq.offline.learner import PolicyLearner as PolicyLearner
     from dualq.offline.learning import learn as learn

@@ -101,6 +101,9 @@ def opened_like(fit: Fit, log: object, **columns: Any) -> Log:
             raise LogError(f"the log is open already; give {', '.join(given)} to read_log")
         return log
     told = {name: value for name, value in columns.items() if value is not None}
+    if not fit.read.reading and "reward" not in told:
+        unknown = "the run does not say how its log was read: it was learned from arrays, or saved by an older version"
+        raise LogError(f"{unknown}; open the new log with read_log, or learn the run once more")
     return read_log(log, **{**fit.read.reading, **told})
 
 
