@@ -292,9 +292,12 @@ def test_states_that_cannot_be_are_named(fit, state, said):
         fit.act(state)
 
 
-def test_a_new_label_has_a_default_and_is_no_error_in_a_table(fit):
+def test_a_new_label_has_a_default_and_is_marked_in_a_table(fit):
     assert fit.act({**HERE, "weekday": "Someday"}, default="ask") == "ask"
-    assert fit.act_many({name: [value] for name, value in {**HERE, "weekday": "Someday"}.items()})[0] in fit.actions
+    rows = [HERE, {**HERE, "weekday": "Someday"}, {**HERE, "stock": float("nan")}]
+    table = {name: [row[name] for row in rows] for name in HERE}
+    assert fit.act_many(table) == [fit.act(HERE, case=0), None, None]
+    assert fit.act_many(table, default="ask")[1:] == ["ask", "ask"]
 
 
 MESSY = {

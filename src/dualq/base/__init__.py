@@ -58,6 +58,10 @@ if TYPE_CHECKING:
     from dualq.base.numbers import checked_range as checked_range
     from dualq.base.numbers import checked_weights as checked_weights
     from dualq.base.numbers import weight_error as weight_error
+    from dualq.base.places import Places as Places
+    from dualq.base.places import as_numbers as as_numbers
+    from dualq.base.places import column_of as column_of
+    from dualq.base.places import distinct as distinct
     from dualq.base.state_columns import StateColumns as StateColumns
     from dualq.base.state_columns import States as States
     from dualq.base.transitions import WALK_STREAM as WALK_STREAM

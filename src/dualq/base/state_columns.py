@@ -14,13 +14,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dualq.base.errors import LabelError
 from dualq.base.labels import Label, LabelLike
+from dualq.base.places import as_numbers, column_of, distinct
 from dualq.base.wording import few
 
 Array = np.ndarray
@@ -73,17 +73,30 @@ class StateColumns:
 
     def coded(self, table: Mapping[str, ArrayLike]) -> States:
         """The states of a table: {column: values}; a frame will do. Labels that are not known have the place -1."""
-        known = table.column_names if isinstance(table, _ArrowTable) else table
-        for name in self.names:
-            if name not in known:
-                raise LabelError(f"the state needs the columns {', '.join(self.names)}; {name} is missing", value=name)
-        given = {name: np.asarray(table[name]) for name in self.names}
-        rows = next(iter(given.values())).size
-        numbers = np.empty((rows, len(self.numbers)))
-        for j, name in enumerate(self.numbers):
-            numbers[:, j] = _finite(name, given[name])
-        places = [[self._places[name].get(_plain(v), -1) for v in _listed(given[name])] for name in self.categories]
-        return States(numbers, np.array(places, np.int64).reshape(len(places), rows).T)
+        found, _ = self.read(table)
+        bad = ~np.isfinite(found.numbers)
+        if bad.any():
+            row, j = (int(i) for i in np.argwhere(bad)[0])
+            name, where = self.numbers[j], f" in row {row}" if len(found) > 1 else ""
+            value = np.asarray(column_of(table, name, self.names), object).tolist()[row]
+            raise LabelError(f"{name} is {value!r}{where}; it must be a finite number", value=name)
+        return found
+
+    def read(self, table: Mapping[str, ArrayLike]) -> tuple[States, Array]:
+        """The states of a table, and (n,) which of them are known: finite numbers, and labels that the log has."""
+        given = {name: column_of(table, name, self.names) for name in self.names}
+        numbers = np.array([_numbers(given[name]) for name in self.numbers])
+        places = np.array([self._codes(name, given[name]) for name in self.categories], np.int64)
+        rows = (numbers if self.numbers else places).shape[1]
+        found = States(numbers.reshape(-1, rows).T.astype(float), places.reshape(-1, rows).T)
+        strange = np.c_[~np.isfinite(found.numbers), found.categories < 0]
+        return found, np.asarray(~strange.any(axis=1))
+
+    def _codes(self, name: str, column: object) -> Array:
+        """(n,) the places of a category's labels; -1 for one that is not known."""
+        values, which = distinct(column)
+        known = self._places[name]
+        return np.array([*(known.get(_plain(value), -1) for value in values), -1], np.int64)[which]
 
     def state(self, state: LabelLike) -> States:
         """One state as {column: value}, as a tuple in the order of the columns, or bare where there is one column."""
@@ -111,23 +124,10 @@ class StateColumns:
         return {name: numbers.get(name, labels.get(name)) for name in self.names}
 
 
-@runtime_checkable
-class _ArrowTable(Protocol):
-    """A table that iterates over columns, not over their names."""
-
-    @property
-    def column_names(self) -> list[str]: ...
-
-
 def _one(value: Label) -> Array:
     column = np.empty(1, object)
     column[0] = value
     return column
-
-
-def _listed(values: Array) -> list[Label]:
-    """Values as Python has them; moments to the microsecond, since finer ones would be counts of nanoseconds."""
-    return (values.astype("datetime64[us]") if values.dtype.kind == "M" else values).tolist()
 
 
 def _plain(value: Label) -> Label:
@@ -135,14 +135,20 @@ def _plain(value: Label) -> Label:
     return value.isoformat() if isinstance(value, datetime.date) else value
 
 
-def _finite(name: str, values: Array) -> Array:
+def _numbers(column: object) -> Array:
+    """(n,) as floats; nan where it is no number."""
+    numbers = as_numbers(column)
+    if numbers is not None:
+        return numbers
+    values = np.asarray(column)
     try:
-        numbers = values.astype(float)
+        return values.astype(float)
     except (TypeError, ValueError):
-        numbers = np.full(values.size, math.nan)
-    bad = ~np.isfinite(numbers)
-    if bad.any():
-        row = int(bad.argmax())
-        where = f" in row {row}" if values.size > 1 else ""
-        raise LabelError(f"{name} is {values.tolist()[row]!r}{where}; it must be a finite number", value=name)
-    return numbers
+        return np.array([_number(value) for value in values.tolist()])
+
+
+def _number(value: object) -> float:
+    try:
+        return float(value)  # pyright: ignore[reportArgumentType]
+    except (TypeError, ValueError):
+        return math.nan

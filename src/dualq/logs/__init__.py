@@ -19,6 +19,7 @@ from dualq.base.faces import face
 if TYPE_CHECKING:
     from dualq.logs.array_log import ArrayLog as ArrayLog
     from dualq.logs.blocks import counts_in_blocks as counts_in_blocks
+    from dualq.logs.checks.between import between as between
     from dualq.logs.checks.bins import inside_cells as inside_cells
     from dualq.logs.checks.coverage import Coverage as Coverage
     from dualq.logs.checks.findings import Finding as Finding
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from dualq.logs.counts import Counts as Counts
     from dualq.logs.log import Log as Log
     from dualq.logs.number_rows import NumberRows as NumberRows
+    from dualq.logs.open_ends import OpenEnds as OpenEnds
+    from dualq.logs.reading.again import open_ends_of as open_ends_of
+    from dualq.logs.reading.again import reading_of as reading_of
     from dualq.logs.reading.auto_bins import roundest as roundest
     from dualq.logs.reading.look import look as look
     from dualq.logs.reading.looked import HEADER as HEADER
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     from dualq.logs.reading.preview import histogram as histogram
     from dualq.logs.reading.preview import rows_behind as rows_behind
     from dualq.logs.reading.read_log import read_log as read_log
+    from dualq.logs.reading.rewriting import rewrite as rewrite
     from dualq.logs.reading.schema import ROW as ROW
     from dualq.logs.reading.schema import Bins as Bins
     from dualq.logs.starts import Start as Start

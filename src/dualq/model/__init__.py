@@ -23,9 +23,15 @@ if TYPE_CHECKING:
     from dualq.model.chains import solve_chain as solve_chain
     from dualq.model.chains import solve_dense as solve_dense
     from dualq.model.chains import solve_ordered as solve_ordered
+    from dualq.model.draws import PRIME as PRIME
+    from dualq.model.draws import SHIFTS as SHIFTS
+    from dualq.model.draws import Cases as Cases
+    from dualq.model.draws import Seed as Seed
+    from dualq.model.draws import cases_of as cases_of
+    from dualq.model.draws import named_actions as named_actions
+    from dualq.model.draws import thresholds as thresholds
     from dualq.model.function_policy import FunctionPolicy as FunctionPolicy
     from dualq.model.function_policy import Rule as Rule
-    from dualq.model.function_policy import drawn as drawn
     from dualq.model.limits import ROUNDING as ROUNDING
     from dualq.model.limits import SIGNS as SIGNS
     from dualq.model.limits import ActionCap as ActionCap
@@ -52,7 +58,6 @@ if TYPE_CHECKING:
     from dualq.model.packing import unpacked as unpacked
     from dualq.model.packing import write_saved as write_saved
     from dualq.model.policy import Policy as Policy
-    from dualq.model.policy import Seed as Seed
     from dualq.model.policy import TablePolicy as TablePolicy
     from dualq.model.saddle.lagrangian import gradients_M as gradients_M
     from dualq.model.saddle.lagrangian import lagrangian_I as lagrangian_I

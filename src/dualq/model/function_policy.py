@@ -13,8 +13,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dualq.base import Label, LabelLike, Labels, StateColumns, States, door
-from dualq.model.policy import Seed
+from dualq.base import Label, LabelLike, Labels, StateColumns, States, column_of, door
+from dualq.model.draws import Cases, Seed, cases_of, chosen, named_actions, one_case
 
 Array = np.ndarray
 
@@ -41,25 +41,37 @@ class FunctionPolicy:
         row = self.rule(self.columns.state(state))[0]
         return {label: float(p) for label, p in zip(self.actions, row, strict=True) if p > 0.0}
 
-    def act(self, state: LabelLike, seed: Seed = None, default: Label = None) -> Label:
-        """The label of an action, drawn where the policy is random; `default`, if given, where a label is not known."""
+    def act(self, state: LabelLike, seed: Seed = None, default: Label = None, case: int | None = None) -> Label:
+        """The label of an action; `default`, if given, where a label is not known.
+
+        A random policy draws: by the number of the case, which gives the same action wherever it is asked (draws.py),
+        or by a seed, or anew.
+        """
         if default is not None and isinstance(state, Mapping) and set(state) == set(self.columns.names):
             known = self.columns.categories
             if any(state[name] not in labels for name, labels in known.items()):
                 return default
         row = self.rule(self.columns.state(state))
-        return self.actions[int(drawn(row, seed)[0])]
+        return self.actions[int(chosen(row, np.zeros(1, int), seed, one_case(case))[0])]
 
-    def act_many(self, table: Mapping[str, ArrayLike], seed: Seed = None) -> list[Label]:
-        """The label of an action for each row of a table or frame: {column: values}."""
-        places = drawn(self.rule(self.columns.coded(table)), seed)
-        return [self.actions[place] for place in places.tolist()]
+    def act_many(
+        self, table: Mapping[str, ArrayLike], seed: Seed = None, default: Label = None, case: Cases = None
+    ) -> list[Label]:
+        """The label of an action for each row of a table or frame, as `act` says; None, or `default`, where unknown.
+
+        case   of each row: a column of the table, or whole numbers; without one, the number of the row, from 0
+        """
+        cases = None if seed is not None else cases_of(table, case, _rows(table, self.columns.names))
+        return named_actions(self.actions, self.act_at(table, seed, cases), default)
+
+    def act_at(self, table: Mapping[str, ArrayLike], seed: Seed = None, cases: Array | None = None) -> Array:
+        """(n,) the places of the actions for the rows of a table; -1 where a label or a number is not known."""
+        states, known = self.columns.read(table)
+        rows = np.where(known, np.cumsum(known) - 1, -1)
+        if not known.any():
+            return rows
+        return chosen(self.rule(states.at(known)), rows, seed, cases)
 
 
-def drawn(probabilities: Array, seed: Seed = None) -> Array:
-    """The place of an action for each row of probabilities; nothing is drawn where one has probability one."""
-    sure = probabilities.max(axis=1) == 1.0
-    if sure.all():
-        return probabilities.argmax(axis=1)
-    below = np.cumsum(probabilities, axis=1) < np.random.default_rng(seed).random((len(probabilities), 1))
-    return np.where(sure, probabilities.argmax(axis=1), np.minimum(below.sum(axis=1), probabilities.shape[1] - 1))
+def _rows(table: Mapping[str, ArrayLike], names: tuple[str, ...]) -> int:
+    return np.asarray(column_of(table, names[0], names)).shape[0]

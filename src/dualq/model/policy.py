@@ -15,15 +15,16 @@ Acting needs neither SciPy nor Numba: they are imported by what computes values.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dualq.base import Label, LabelLike, Labels, LabelsLike, ModelError, as_labels, door
+from dualq.base import Label, LabelLike, Labels, LabelsLike, ModelError, Places, as_labels, column_of, distinct, door
+from dualq.model.draws import Cases, Seed, cases_of, chosen, named_actions, one_case
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from dualq.model.mdp import MDP
 
 Array = np.ndarray
-Seed: TypeAlias = int | Sequence[int] | np.random.SeedSequence | np.random.BitGenerator | np.random.Generator | None
 
 
 @runtime_checkable
@@ -161,17 +161,42 @@ class TablePolicy:
         row = self.matrix[self.states.index(state)]
         return {label: float(p) for label, p in zip(self.actions, row, strict=True) if p > 0.0}
 
-    def act(self, state: LabelLike, seed: Seed = None, default: Label = None) -> Label:
-        """The label of an action; drawn where the policy is random; `default`, if given, in a state it does not know.
+    def act(self, state: LabelLike, seed: Seed = None, default: Label = None, case: int | None = None) -> Label:
+        """The label of an action; `default`, if given, in a state it does not know.
 
-        A state without one of its columns is a mistake and not an unknown state: it is refused, default or not.
+        A random policy draws: by the number of the case, which gives the same action wherever it is asked (draws.py),
+        or by a seed, or anew. A state without one of its columns is a mistake and not an unknown state: it is refused,
+        default or not.
         """
         if default is not None and self.states.key(state) not in self.states:
             return default
         row = self.matrix[self.states.index(state)]
         if row.max() == 1.0:
             return self.actions[int(row.argmax())]
+        if case is not None and seed is None:
+            return self.actions[int(chosen(row[None], np.zeros(1, int), None, one_case(case))[0])]
         return self.actions[int(np.random.default_rng(seed).choice(row.size, p=row / row.sum()))]
+
+    def act_many(
+        self, table: Mapping[str, ArrayLike], seed: Seed = None, default: Label = None, case: Cases = None
+    ) -> list[Label]:
+        """The label of an action for each row of a table or frame, as `act` says; None, or `default`, where unknown.
+
+        case   of each row: a column of the table, or whole numbers; without one, the number of the row, from 0
+        """
+        found = [distinct(column_of(table, name, self.states.names)) for name in self.states.names]
+        codes = [np.append(self.places.codes(n, v), -1)[w] for n, (v, w) in zip(self.states.names, found, strict=True)]
+        places = self.act_at(self.places.find(codes), seed, cases_of(table, case, codes[0].size))
+        return named_actions(self.actions, places, default)
+
+    def act_at(self, rows: Array, seed: Seed = None, cases: Array | None = None) -> Array:
+        """(n,) the places of actions in the states at these places; -1 for -1."""
+        return chosen(self.matrix, rows, seed, cases)
+
+    @cached_property
+    def places(self) -> Places:
+        """Where many states stand, asked at once."""
+        return Places(self.states)
 
     def columns(self) -> dict[str, list[Label]]:
         """The policy as a table: the columns of the state, of the action, and the probability, where it is positive."""

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from dualq.offline.approximate.fit import NumberFacts as NumberFacts
     from dualq.offline.approximate.fit import NumberFit as NumberFit
     from dualq.offline.careful.selection_bias import Estimate as Estimate
+    from dualq.offline.checking import Check as Check
+    from dualq.offline.checking import check as check
+    from dualq.offline.deciding import decide_file as decide_file
+    from dualq.offline.exported.writing import export as export
     from dualq.offline.fit import Fit as Fit
     from dualq.offline.learner import PolicyLearner as PolicyLearner
     from dualq.offline.learning import learn as learn
@@ -29,7 +33,9 @@ if TYPE_CHECKING:
     from dualq.offline.saved.opening import decider_of as decider_of
     from dualq.offline.saved.opening import doubt_of as doubt_of
     from dualq.offline.shapes import Change as Change
+    from dualq.offline.shapes import PolicyChange as PolicyChange
     from dualq.offline.shapes import StateFacts as StateFacts
+    from dualq.offline.shapes import Updated as Updated
     from dualq.offline.together.course import course as course
     from dualq.offline.together.iterated import IterateFit as IterateFit
     from dualq.offline.together.leak import Leak as Leak
@@ -39,5 +45,6 @@ if TYPE_CHECKING:
     from dualq.offline.together.mail import Plan as Plan
     from dualq.offline.together.mail import run_agent as run_agent
     from dualq.offline.together.network import Network as Network
+    from dualq.offline.updating import update as update
 
 __getattr__, __dir__, __all__ = face(__name__, __file__)

@@ -38,17 +38,18 @@ from scipy.special import ndtri
 from dualq._version import __version__
 from dualq.base import CheckpointError, Label, LabelLike, door, write_whole
 from dualq.logs import Finding
-from dualq.model import FORMAT, Limit, Seed, TablePolicy, write_policy, write_saved
+from dualq.model import FORMAT, Cases, Limit, Seed, TablePolicy, write_policy, write_saved
 from dualq.offline.careful.model import Estimate, pair_errors
 from dualq.offline.careful.pooling import Rows
+from dualq.offline.deciding import Decider
 from dualq.offline.learned import Learned
 from dualq.offline.limited.asked import Asked
 from dualq.offline.limited.estimates import Estimates
 from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.limited.trade_off import Frontier, frontier_of
 from dualq.offline.saved.kinds import KINDS
-from dualq.offline.saved.opening import ARRAYS, NUMBERS, POLICY, Decider, sha256_of
-from dualq.offline.shapes import Change, FitSummary, StateFacts
+from dualq.offline.saved.opening import ARRAYS, NUMBERS, POLICY, sha256_of
+from dualq.offline.shapes import Change, FitSummary, StateFacts, Updated
 from dualq.offline.stages import prove, solve
 from dualq.offline.summary import certificate_summary, estimate_summary, limit_summary
 from dualq.offline.trust import conditions, doubts, open_bins, unseen_share, verdict
@@ -64,13 +65,15 @@ NEVER = 1e-4  # of the time in the state where most is spent: less is practicall
 class Fit(Learned):
     """What was learned: the last of five stages, which holds the others; the top of this file says how to ask it."""
 
+    updated: Updated | None = None  # what `update` added and changed
+
     def with_limits(self, limits: LimitsGiven, margin: str | None = None) -> Fit:
         """The same fit with other limits, or None: the log is not counted again, and its model is not fitted again."""
         proven, confidence = self.proven, self.confidence
         method = None if proven.certificate is None else proven.certificate.method
         margin = margin or self.solved.margin or "certified"
         solved = solve(self.modelled, "exact", limits, margin, confidence, method)
-        return Fit(prove(solved, confidence, method, proven.value_range, proven.assumed))
+        return Fit(prove(solved, confidence, method, proven.value_range, proven.assumed), self.updated)
 
     approximation = "table"  # states are labels, or bins
 
@@ -246,13 +249,19 @@ class Fit(Learned):
         """A state as the log has it: numbers of columns that were cut into bins find their bins, dates may be text."""
         return self._decider.label(state)
 
-    def act(self, state: LabelLike, seed: Seed = None, default: Label = None) -> Label:
+    def act(self, state: LabelLike, seed: Seed = None, default: Label = None, case: int | None = None) -> Label:
         """The label of an action in a state, drawn where the policy is random; numbers find their bins."""
-        return self._decider.act(state, seed, default)
+        return self._decider.act(state, seed, default, case)
 
-    def act_many(self, table: Mapping[str, ArrayLike], seed: Seed = None) -> list[Label]:
-        """The label of an action for each row of a table or frame with the state's columns; numbers find their bins."""
-        return self._decider.act_many(table, seed)
+    def act_many(
+        self, table: Mapping[str, ArrayLike], seed: Seed = None, default: Label = None, case: Cases = None
+    ) -> list[Label]:
+        """The label of an action for each row of a table or frame, as `act` says; None, or `default`, where unknown.
+
+        case   of each row, by which a random policy draws: a column of the table, or whole numbers; without one, the
+               number of the row, from 0
+        """
+        return self._decider.act_many(table, seed, default, case)
 
     @property
     def _decider(self) -> Decider:
@@ -376,6 +385,7 @@ class Fit(Learned):
             "num_changes": self.num_changes,
             "share_changed": self.share_changed,
             "coverage": self.coverage.summary(),
+            "updated": self.updated,
         }
 
     def __repr__(self) -> str:
@@ -403,6 +413,7 @@ class Fit(Learned):
         if folder.exists() and not folder.is_dir():
             raise CheckpointError(f"{folder}: is a file; give a folder to write into")
         roots = {"solution": self.solution, "policy": self.policy, "bins": dict(self.read.bins), "fit": self.proven}
+        roots |= {"updated": self.updated}
         write_saved(folder / ARRAYS, KINDS, **roots)
         write_policy(folder / POLICY, self.policy)
         numbers = {

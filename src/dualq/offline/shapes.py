@@ -63,6 +63,63 @@ class EstimateNumbers(TypedDict):
     standard_error: float | None
 
 
+class PolicyChange(TypedDict):
+    """A state where the policy decides otherwise than the one before it did."""
+
+    state: dict[str, Label]
+    time_share: float  # of the new policy's decisions
+    before: dict[str, Label] | None  # the most probable action then; None: the state is new
+    after: dict[str, Label]  # and now
+    rows_before: int  # of the action that is taken now, in this state: among the old rows
+    rows_after: int  # and among all
+    gain_before: float | None  # what it is worth over the action that was taken before, as estimated then
+    gain: float | None  # and now
+    state_rows_before: int
+    state_rows_after: int
+
+
+class Updated(TypedDict):
+    """What an update added, and what it changed."""
+
+    before: str  # where the old rows came from
+    after: str  # and the new ones
+    old_rows: int
+    new_rows: int
+    expected_before: EstimateNumbers
+    changes: list[PolicyChange]  # at most 20, those first that matter most
+    num_changes: int
+
+
+class Elsewhere(TypedDict):
+    """A state where a policy in use was not followed."""
+
+    state: dict[str, Label]
+    rows: int
+    not_followed: int  # of these
+    policy: dict[str, Label]  # the most probable action of the policy
+    instead: dict[str, Label]  # the most frequent of the others
+
+
+class CheckSummary(TypedDict):
+    """What `dualq check --json` prints."""
+
+    verdict: str  # "keep", "learn again" or "stop"
+    reasons: list[str]
+    rows: int
+    followed: float
+    elsewhere: list[Elsewhere]
+    unknown: float
+    judged: int
+    expected: EstimateNumbers
+    earned: float | None
+    interval: list[float] | None
+    floor: float | None
+    logged: float
+    drift: dict[str, dict[str, object]]
+    gain: EstimateNumbers | None
+    false_alarms: float
+
+
 class FitSummary(Settings):
     """The settings and the numbers of a fit."""
 
@@ -91,3 +148,4 @@ class FitSummary(Settings):
     num_changes: int
     share_changed: float
     coverage: dict[str, object]
+    updated: Updated | None  # what `update` added and changed; None where all rows were learned from at once

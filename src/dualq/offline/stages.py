@@ -24,7 +24,21 @@ import numpy as np
 
 from dualq._version import __version__
 from dualq.base import LogError, few
-from dualq.logs import ROW, Counts, Coverage, Finding, Log, Start, counts_in_blocks, read_log, returns_of, start_weights
+from dualq.logs import (
+    ROW,
+    Counts,
+    Coverage,
+    Finding,
+    Log,
+    OpenEnds,
+    Start,
+    counts_in_blocks,
+    open_ends_of,
+    read_log,
+    reading_of,
+    returns_of,
+    start_weights,
+)
 from dualq.model import Solution, TablePolicy
 from dualq.offline.careful.clusters import Groups
 from dualq.offline.careful.model import Careful, careful_model, checked_strength
@@ -63,6 +77,7 @@ class Read:
     guessed: dict[str, list[str]]  # those that nobody named
     bins: dict[str, list[float]]  # {column: edges}
     quarantine: str | None  # the file of the rows that were set aside
+    reading: dict[str, object] = field(default_factory=dict, repr=False)  # arguments of read_log, for more such rows
     log: Log | None = field(default=None, repr=False)  # None where a fit was loaded: its rows were not saved
 
 
@@ -86,6 +101,7 @@ def read(log: object, discount: float = 0.95, approximation: str = "table", **co
         guessed={part: list(names) for part, names in log.guessed.items()},
         bins={column: list(bins.edges) for column, bins in log.bins.items()},
         quarantine=None if log.quarantine is None else str(log.quarantine),
+        reading=reading_of(log),
         log=log,
     )
 
@@ -103,6 +119,9 @@ class Counted:
     start: Array = field(repr=False)  # (S,) where value is measured; sums to one
     where: str  # the same in a word: "episodes", "log", "uniform", "as given"
     available: Array | None = field(default=None, repr=False)  # (S, A) which pairs exist; None where nobody said so
+    first: Array | None = field(default=None, repr=False)  # (S,) how often a state is the first of an episode
+    span: tuple[float, float] | None = None  # the first and last moment of the log's clock, where it has one
+    open_ends: OpenEnds | None = field(default=None, repr=False)  # episodes that may go on in a later log
 
     @cached_property
     def blocks(self) -> tuple[Counts, ...]:
@@ -120,7 +139,10 @@ def count(read: Read, start: Start = None, discount: float = 0.95) -> Counted:
     where = start if isinstance(start, str) else "as given"
     if start is None:
         where = "episodes" if log.has_episodes else "log"
-    return Counted(read, counts, coverage, start_weights(log, start), where, log.available)
+    first, trace = log.starts() if log.has_episodes else None, log.trace()
+    span = None if trace is None else trace.span
+    words = {"available": log.available, "first": first, "span": span, "open_ends": open_ends_of(log)}
+    return Counted(read, counts, coverage, start_weights(log, start), where, **words)
 
 
 def _rows_of(read: Read) -> Log:
@@ -141,6 +163,10 @@ class Modelled:
     returns: Estimate | None = None  # the mean discounted return of the log's own episodes, where it has some
     returns_check: Finding | None = field(default=None, repr=False)  # whether the model agrees with it
     returns_filled: float = 0.0  # the part of it that the model filled in
+    shared: tuple[float, float] = (
+        1.0,
+        1.0,
+    )  # what errors of `expected` and `logged` were multiplied with (clusters.py)
 
     @property
     def discount(self) -> float:
@@ -159,24 +185,31 @@ def model(counted: Counted, discount: float = 0.95, pessimism: float | None = No
     careful = careful_model(counts, discount, counted.start, pessimism)
     if trace is None:
         return Modelled(counted, careful)
+    shared = (1.0, 1.0)
     if trace.has_episodes:
-        careful = _with_shared_errors(careful, Groups.of(trace), counts.support.to_model(counted.start))
+        shared = shared_factors(careful, Groups.of(trace), counts.support.to_model(counted.start))
+        careful = with_shared_errors(careful, shared)
     mdp, to_log = counts.mdp(discount), counts.support.to_log
     V = careful.behaviour.value(mdp)
     onward = np.where(counts.visits > 0, to_log(mdp.q_values(V) - mdp.rewards), 0.0)
     found = returns_of(trace, to_log(V), to_log(mdp.rewards), onward, mdp.discount, counted.coverage.level)
     if found is None:
-        return Modelled(counted, careful)
-    return Modelled(counted, careful, Estimate(found.value, found.standard_error), found.finding, found.filled)
+        return Modelled(counted, careful, shared=shared)
+    earned = Estimate(found.value, found.standard_error)
+    return Modelled(counted, careful, earned, found.finding, found.filled, shared)
 
 
-def _with_shared_errors(careful: Careful, groups: Groups, start: Array) -> Careful:
-    """The errors as they are where rows of one moment, or of one episode, err together."""
-    policies = {"expected": careful.policy, "logged": careful.behaviour}
-    factors = {name: groups.factor(careful.mdp, policy, start) for name, policy in policies.items()}
-    old = {name: getattr(careful, name) for name in factors}
-    new = {name: Estimate(old[name].value, factor * old[name].error_or_nan) for name, factor in factors.items()}
-    return dataclasses.replace(careful, **new)
+def shared_factors(careful: Careful, groups: Groups, start: Array) -> tuple[float, float]:
+    """How much larger the errors of `expected` and `logged` are, as rows of one moment or episode err together."""
+    expected, logged = (groups.factor(careful.mdp, policy, start) for policy in (careful.policy, careful.behaviour))
+    return expected, logged
+
+
+def with_shared_errors(careful: Careful, factors: tuple[float, float]) -> Careful:
+    """The careful model with errors multiplied by these."""
+    old = careful.expected, careful.logged
+    expected, logged = (Estimate(e.value, f * e.error_or_nan) for e, f in zip(old, factors, strict=True))
+    return dataclasses.replace(careful, expected=expected, logged=logged)
 
 
 # ---- 4 · Solved

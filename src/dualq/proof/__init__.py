@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from dualq.base.faces import face
 
 if TYPE_CHECKING:
+    from dualq.proof.anytime import RunningMean as RunningMean
     from dualq.proof.certificate import Certificate as Certificate
     from dualq.proof.certificate import Wanted as Wanted
     from dualq.proof.costs import AverageBounds as AverageBounds

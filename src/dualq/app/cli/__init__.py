@@ -1,7 +1,8 @@
 """The command line: parse, call, print. What is heavy is imported by the command that needs it.
 
 Standard output has the answer (with --json, one JSON object and nothing else), standard error has progress and errors.
-Exit codes: 0 done, 2 bad input (one line, no traceback), 130 interrupted.
+Exit codes: 0 done, 2 bad input (one line, no traceback), 3 a policy that should not just be kept (check), 130
+interrupted.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Annotated
 import typer
 
 from dualq._version import __version__
-from dualq.app.cli import agent, frontier, logs, look, models, paper, studio
+from dualq.app.cli import act, agent, check, export, frontier, logs, look, models, paper, studio, update
 from dualq.base import DualqError
 
 app = typer.Typer(
@@ -76,7 +77,10 @@ def _dualq(
 app.command(short_help="Learn a policy from a log, and say how good it is.")(logs.learn)
 app.command(short_help="Look at a log: its columns, what is suspicious, and the line to learn from it.")(look.look)
 app.command(short_help="Explain one state: every action, its rows and what it earns.")(logs.explain)
-app.command(short_help="Say what to do in one state.")(logs.act)
+app.command(short_help="Say what to do in one state, or in every row of a file.")(act.act)
+app.command(short_help="Check a policy in use: keep it, learn again, or stop.")(check.check)
+app.command(short_help="Learn on: a run and new rows together.")(update.update)
+app.command(short_help="Write the policy as JSON, SQL or Python, to run without dualq.")(export.export)
 app.command(short_help="Show what a limit on a cost costs.")(frontier.frontier)
 app.command(short_help="Solve a known model exactly.")(models.solve)
 app.command(short_help="Write a simulated log.")(models.simulate)

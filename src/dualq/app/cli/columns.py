@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, cast
 
 import typer
 from typer.models import OptionInfo
 
-from dualq.base import LogError
+from dualq.base import Label, LogError
 from dualq.logs import READING
 
 BINS = "write COLUMN=8 for 8 bins, COLUMN=0,10,50 for edges, COLUMN=auto, or auto alone"
@@ -89,3 +90,14 @@ def ranges_of(words: list[str]) -> dict[str, tuple[float, float]] | None:
             raise LogError(f"--cost-range {word}: cannot be understood; write COLUMN=LO,HI, such as late=0,1")
         ranges[cost.strip()] = low, high
     return ranges or None
+
+
+def label_of(words: str) -> Label:
+    """A label as JSON, or a bare word."""
+    try:
+        label = json.loads(words)
+    except ValueError:
+        if words.lstrip().startswith(("{", "[", '"')):
+            raise LogError(f"the state {words} is not JSON; write it as '{{\"stock\": 3}}'") from None
+        return words
+    return tuple(cast("list[Label]", label)) if isinstance(label, list) else label

@@ -1,23 +1,20 @@
-"""`dualq learn`, `dualq explain` and `dualq act`: the main job, and what people ask afterwards."""
+"""`dualq learn` and `dualq explain`: the main job, and what people ask afterwards."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dualq.app.cli.columns import action_bins_of, bins_of, listed, numbers_of, or_none, ranges_of, reading
+from dualq.app.cli.columns import action_bins_of, bins_of, label_of, listed, numbers_of, or_none, ranges_of, reading
 from dualq.app.cli.shared import Json, console, option, print_files, print_json, stages, working
 from dualq.base import LogError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dualq.base import Label
     from dualq.offline import Fit, NumberFacts, NumberFit
 
 
@@ -193,12 +190,12 @@ def learn(
             approximation=approximation,
             progress=begin,
         )
-        files = [] if out is None else _written(fit, out, begin)
+        files = [] if out is None else written(fit, out, begin)
     if as_json:
         print_json(fit.summary() | {"files": files})
         return
     page = console()
-    _print(fit, page)
+    print_fit_of(fit, page)
     if log is None:
         page.print(
             "\nThis log is an example that ships with dualq; it is simulated. For your own: `dualq look LOG`, then "
@@ -208,7 +205,8 @@ def learn(
     print_files(page, [*files, *aside], "to keep the policy, a report and all numbers, add --out DIR.")
 
 
-def _print(fit: Fit | NumberFit, page: Console) -> None:
+def print_fit_of(fit: Fit | NumberFit, page: Console) -> None:
+    """Print a fit, of whatever kind."""
     from dualq.offline import Fit
 
     if isinstance(fit, Fit):
@@ -221,7 +219,8 @@ def _print(fit: Fit | NumberFit, page: Console) -> None:
         print_number_fit(fit, page)
 
 
-def _written(fit: Fit | NumberFit, out: Path, begin: Callable[[str], None]) -> list[str]:
+def written(fit: Fit | NumberFit, out: Path, begin: Callable[[str], None]) -> list[str]:
+    """The paths of all that was written of a fit."""
     begin("Writing")
     files = fit.save(out)
     fit.report(out / "report.html")
@@ -235,9 +234,9 @@ def explain(run: Run, state: State, as_json: Json = False) -> None:
 
         fit = load(run)
     if not isinstance(fit, Fit):
-        _explain_numbers(fit, fit.explain(_label(state)), as_json)
+        _explain_numbers(fit, fit.explain(label_of(state)), as_json)
         return
-    facts = fit.explain(_label(state))
+    facts = fit.explain(label_of(state))
     if as_json:
         print_json(facts)
         return
@@ -275,32 +274,6 @@ def _explain_numbers(fit: NumberFit, facts: NumberFacts, as_json: bool) -> None:
     page.print()
     for line in below:
         page.print(line, markup=False)
-
-
-def act(
-    run: Run,
-    state: State,
-    seed: Annotated[int | None, option("S", "The same seed draws the same action, if the policy is random.")] = None,
-    default: Annotated[str | None, option("JSON", "What to answer for a state that is not in the log.")] = None,
-) -> None:
-    """Say what to do in one state: an action, as JSON; on standard error, whether the policy should not be used."""
-    from dualq.offline import decider_of, doubt_of
-
-    action = decider_of(run).act(_label(state), seed, None if default is None else _label(default))
-    if doubt := doubt_of(run):
-        print(f"dualq: {doubt}", file=sys.stderr)
-    print(json.dumps(action, ensure_ascii=False, default=str))
-
-
-def _label(words: str) -> Label:
-    """A label as JSON, or a bare word."""
-    try:
-        label = json.loads(words)
-    except ValueError:
-        if words.lstrip().startswith(("{", "[", '"')):
-            raise LogError(f"the state {words} is not JSON; write it as '{{\"stock\": 3}}'") from None
-        return words
-    return tuple(cast("list[Label]", label)) if isinstance(label, list) else label
 
 
 def _range(option: str, words: str | None) -> tuple[float, float] | None:

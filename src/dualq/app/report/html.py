@@ -38,6 +38,7 @@ from dualq.app.report.page import (
     verdict,
 )
 from dualq.app.report.rules import Rules, rules_of
+from dualq.app.report.update_words import UPDATED, updated_explained, updated_table, updated_words
 from dualq.app.report.words import (
     CHANGES,
     RESTS,
@@ -67,7 +68,7 @@ from dualq.app.report.words import verdict as verdict_words
 from dualq.base import visible
 
 if TYPE_CHECKING:
-    from dualq.offline import Fit, LimitOutcome
+    from dualq.offline import Fit, LimitOutcome, Updated
 
 Row = TypeVar("Row", charts.Interval, charts.Bar)
 SHOWN_STATES = 200  # rows of the policy's table; the rest is in policy.csv
@@ -90,6 +91,7 @@ def report_html(fit: Fit) -> str:
         verdict(fit.verdict, verdict_words(fit), guarantees(fit), relied_on(fit) is not None),
         *(note(words, warn=True) for words in warnings(fit)),
         _drawn(charts.intervals, worth(fit), worth_caption(fit)),
+        *([section(UPDATED, *_updated(fit, fit.updated))] if fit.updated is not None else []),
         section(changes_heading(fit), *_changes(fit), *_policy(fit)),
         section("Why", *_why(fit)),
         *([section("Limits", *_limits(fit))] if fit.limits else []),
@@ -101,6 +103,13 @@ def report_html(fit: Fit) -> str:
 
 def _source(fit: Fit) -> str:
     return f"What to do, learned from {escape(str(fit.settings['source']))}: {fit.counts.total:,} decisions"
+
+
+def _updated(fit: Fit, updated: Updated) -> list[str]:
+    parts = [text(" ".join(updated_words(fit, updated)))]
+    if updated["changes"]:
+        parts += [table(*updated_table(fit, updated), stack=True), note_below(updated_explained())]
+    return parts
 
 
 # ---- the picture on top

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from dualq.app.report.limit_words import bounds_words, cost_table, cost_words, guarantees, limit_table, limit_words
+from dualq.app.report.update_words import UPDATED, updated_explained, updated_table, updated_words
 from dualq.app.report.words import (
     CHANGES,
     RESTS,
@@ -48,6 +49,14 @@ def print_fit(fit: Fit, console: Console) -> None:
         page.line(words, SURE if words.startswith("Guaranteed") else None)
     page.lines((f"Warning: {words}" for words in warnings(fit)), "bold")
 
+    if fit.updated is not None:
+        page.heading(UPDATED)
+        page.lines(updated_words(fit, fit.updated))
+        if fit.updated["changes"]:
+            page.gap()
+            page.table(*updated_table(fit, fit.updated))
+            page.gap()
+            page.line(updated_explained(), "dim")
     page.heading(changes_heading(fit))
     rows = fit.changes()
     page.line(changed(fit, len(rows)))

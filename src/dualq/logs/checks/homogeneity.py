@@ -72,7 +72,7 @@ def alike_counts(group: ArrayLike, row: ArrayLike, column: ArrayLike, n: ArrayLi
     if not used.any():
         return Outcome(0.0, 0)
     X2, df = np.maximum(X2[used] * (1.0 - 1.0 / N[used]), 0.0), df[used]
-    return _together(log_tail(df.sum() / 2, X2.sum() / 2), log_tail(df / 2, X2 / 2), groups[used])
+    return together(log_tail(df.sum() / 2, X2.sum() / 2), log_tail(df / 2, X2 / 2), groups[used])
 
 
 def _pooled(group: Array, row: Array, column: Array, n: Array) -> tuple[Array, Array, Array, Array]:
@@ -123,7 +123,7 @@ def alike_means(group: ArrayLike, row: ArrayLike, n: ArrayLike, sums: ArrayLike)
     variance = np.maximum(variance, 1e-3 * mean_T)
     each = log_tail(mean_T**2 / variance, T * mean_T / variance)
     total, spread = mean_T.sum(), variance.sum()
-    return _together(log_tail(total**2 / spread, T.sum() * total / spread), each, groups[used])
+    return together(log_tail(total**2 / spread, T.sum() * total / spread), each, groups[used])
 
 
 def _variance_over_orders(N: Array, rows: Array, inverse: Array, m2: Array, m4: Array) -> Array:
@@ -194,7 +194,7 @@ def alike_tables(group: ArrayLike, row: ArrayLike, column: ArrayLike) -> Outcome
     X2, mean, variance = np.maximum(X2[used], 0.0), mean[used], np.maximum(variance, 1e-3 * mean)[used]
     each = np.where(full[used], log_tail(mean**2 / variance, X2 * mean / variance), 0.0)
     total, spread = mean.sum(), variance.sum()
-    return _together(log_tail(total**2 / spread, X2.sum() * total / spread), each, groups[used])
+    return together(log_tail(total**2 / spread, X2.sum() * total / spread), each, groups[used])
 
 
 def least_of(group: Array, x: Array, groups: int) -> Array:
@@ -237,7 +237,8 @@ def log_tail(a: ArrayLike, x: ArrayLike) -> Array:
     )
 
 
-def _together(log_sum: Array, log_each: Array, groups: Array) -> Outcome:
+def together(log_sum: Array, log_each: Array, groups: Array) -> Outcome:
+    """The sum over groups and the largest of them, as one test."""
     log_p = np.log(2.0) + min(float(log_sum), np.log(log_each.size) + float(log_each.min()))
     return Outcome(min(0.0, float(log_p)), int(log_each.size), int(groups[int(log_each.argmin())]))
 

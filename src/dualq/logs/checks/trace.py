@@ -7,7 +7,7 @@ read in part: whole episodes, drawn by a hash of their name, or the latest rows 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -65,6 +65,7 @@ class Trace:
     whole: bool = True  # whether all rows of the log are here
     clock: Clock | None = None  # None where no column of numbers or dates is one
     names: Mapping[str, str] = field(default_factory=dict)  # {"time": its column, "episode": ..., "reward": ...}
+    labels: pa.Table | None = None  # the names of the episodes, in the order of their numbers
 
     def __len__(self) -> int:
         return self.s.size
@@ -80,6 +81,14 @@ class Trace:
     def last(self) -> Array:
         """Whether a row is the last of its episode."""
         return np.append(self.first[1:], True)
+
+    @property
+    def span(self) -> tuple[float, float] | None:
+        """The first and the last moment of a clock that goes on from log to log; None where there is none."""
+        clock = self.clock
+        if clock is None or clock.by == ROWS or not np.isfinite(clock.at).any():
+            return None
+        return float(np.nanmin(clock.at)), float(np.nanmax(clock.at))
 
     @property
     def pair(self) -> Array:
@@ -106,6 +115,14 @@ class Trace:
     def numbers_after(self, column: str) -> Array:
         """A number of the next state, from its own column or from the next row; any where nobody knows it."""
         return self.raw_next[column] if column in self.raw_next else np.roll(self.raw[column], -1)
+
+    def without(self, episodes: Array) -> Trace:
+        """The rows of the other episodes, for what looks at whole episodes."""
+        keep = ~np.isin(self.episode, episodes)
+        names = ("s", "a", "r", "s_next", "ended", "cut", "bad", "episode", "t")
+        rows = {name: getattr(self, name)[keep] for name in names}
+        costs = {cost: values[keep] for cost, values in self.costs.items()}
+        return replace(self, **rows, costs=costs, raw={}, raw_next={}, gap=None, clock=None, labels=None)
 
     @property
     def starts(self) -> Array:
@@ -139,6 +156,8 @@ def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
     states, actions = counted.states, counted.actions
     s, s_next = (states.found_in(found, names) for names in (q.s, q.n))
     ended, cut, bad = (flags_of(found, name) for name in ("ended", "cut", "bad"))
+    episode = _changes([found[e] for e in q.e], found.num_rows)
+    begins = np.flatnonzero(np.diff(episode, prepend=-1))
     numbers = {name: found[name].to_numpy() for name in q.numbers}
     return Trace(
         s=s,
@@ -148,7 +167,7 @@ def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
         ended=ended,
         cut=cut,
         bad=bad,
-        episode=_changes([found[e] for e in q.e], found.num_rows),
+        episode=episode,
         t=found["t_number"].to_numpy().astype(float),
         shape=(len(states.labels), len(actions.labels)),
         costs={column: numbers[name] for name, column in zip(q.c, q.schema.costs, strict=True)},
@@ -169,6 +188,7 @@ def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
             "episode": " and ".join(q.schema.episode),
             "reward": q.schema.reward,
         },
+        labels=found.select(q.e).take(begins),
     )
 
 

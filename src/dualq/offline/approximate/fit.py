@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 from dualq._version import __version__
 from dualq.base import CheckpointError, Label, LabelLike, Labels, LogError, StateColumns, States, door, write_whole
 from dualq.logs import Finding, Log, NumberRows, read_log
-from dualq.model import FORMAT, FunctionPolicy, Seed, dataclass_kind, write_saved
+from dualq.model import FORMAT, Cases, FunctionPolicy, Seed, dataclass_kind, write_saved
 from dualq.offline.approximate.candidates import Candidate, Choice
 from dualq.offline.approximate.evaluation import evaluated
 from dualq.offline.approximate.inputs import Inputs
@@ -210,13 +210,19 @@ class NumberFit:
 
     # ---- questions
 
-    def act(self, state: LabelLike, seed: Seed = None, default: Label = None) -> Label:
+    def act(self, state: LabelLike, seed: Seed = None, default: Label = None, case: int | None = None) -> Label:
         """The label of an action in a state, drawn where the policy is random."""
-        return self.policy.act(state, seed, default)
+        return self.policy.act(state, seed, default, case)
 
-    def act_many(self, table: Mapping[str, ArrayLike], seed: Seed = None) -> list[Label]:
-        """The label of an action for each row of a table or frame."""
-        return self.policy.act_many(table, seed)
+    def act_many(
+        self, table: Mapping[str, ArrayLike], seed: Seed = None, default: Label = None, case: Cases = None
+    ) -> list[Label]:
+        """The label of an action for each row of a table or frame, as `act` says; None, or `default`, where unknown.
+
+        case   of each row, by which a random policy draws: a column of the table, or whole numbers; without one, the
+               number of the row, from 0
+        """
+        return self.policy.act_many(table, seed, default, case)
 
     @cached_property
     def rules(self) -> Surrogate:

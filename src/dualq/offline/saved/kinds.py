@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dualq.logs import Counts, Coverage, Finding
+from dualq.logs import Counts, Coverage, Finding, OpenEnds
 from dualq.model import ActionCap, Kind, Limit, Near, Solution, dataclass_kind, fields_of, solution_parts
 from dualq.offline.careful.model import Careful
 from dualq.offline.careful.selection_bias import Estimate
@@ -21,8 +21,8 @@ def _without(*names: str) -> Any:
 
 
 def _counted_parts(counted: Counted) -> dict[str, object]:
-    """Blocks are kept where there are costs: a trade-off is proven from them."""
-    return fields_of(counted) | ({"blocks": counted.blocks} if counted.counts.cost_sums else {})
+    """With its blocks: trade-offs, and what is learned when more rows come, are proven from them."""
+    return fields_of(counted) | {"blocks": counted.blocks}
 
 
 def _counted(blocks: tuple[Counts, ...] | None = None, **fields: Any) -> Counted:
@@ -51,6 +51,7 @@ KINDS = (
     Kind("limited solution", "LimitedSolution", _limited_parts, LimitedSolution),
     dataclass_kind("counts", Counts),
     dataclass_kind("coverage", Coverage),
+    dataclass_kind("open ends", OpenEnds),
     dataclass_kind("finding", Finding),
     dataclass_kind("estimate", Estimate),
     dataclass_kind("certificate", Certificate),

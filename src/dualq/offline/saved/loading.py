@@ -20,4 +20,5 @@ def load(folder: str | os.PathLike[str]) -> Fit | NumberFit:
     trees, arrays = open_saved(folder)
     if trees["fit"]["is"] == NUMBER_FIT:
         return unpacked(trees["fit"], arrays, [*NUMBER_KINDS, dataclass_kind(NUMBER_FIT, NumberFit)])
-    return Fit(unpacked(trees["fit"], arrays, FORMAT_1 if trees["format"] == 1 else KINDS))
+    proven = unpacked(trees["fit"], arrays, FORMAT_1 if trees["format"] == 1 else KINDS)
+    return Fit(proven, unpacked(trees.get("updated"), arrays))

@@ -1,0 +1,89 @@
+"""`dualq act`: what to do in one state, or in every row of a file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dualq.app.cli.columns import label_of
+from dualq.app.cli.logs import Run
+from dualq.app.cli.shared import option, print_json, stages
+from dualq.base import LogError, count
+
+if TYPE_CHECKING:
+    from dualq.base import Label
+
+
+def act(
+    run: Run,
+    state: Annotated[
+        str | None,
+        option("JSON", """The state: '{"stock": 3, "season": "winter"}', or bare, such as 3."""),
+    ] = None,
+    log: Annotated[str | None, option("FILE", "Or a file with a state in every row, for --out.")] = None,
+    out: Annotated[
+        Path | None,
+        option("FILE", "With --log: write its rows and what to do in each of them, to a .csv or .parquet file."),
+    ] = None,
+    case: Annotated[
+        str | None,
+        option(
+            "CASE",
+            "If the policy is random: the number of the case, which always gets the same action. With --log: the "
+            "column that has it; without it, the number of the row.",
+        ),
+    ] = None,
+    seed: Annotated[int | None, option("S", "The same seed draws the same action, if the policy is random.")] = None,
+    default: Annotated[str | None, option("JSON", "What to answer for a state that is not in the log.")] = None,
+    table: Annotated[str | None, option("NAME", "The table, if --log is a database.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="With --log: print one JSON object.")] = False,
+) -> None:
+    """Say what to do in one state (an action, as JSON), or in every row of a file.
+
+    On standard error, whether the policy should not be used. A state that the log never had gets no action: one state
+    is refused, in a file the place stays empty, unless --default says what to do.
+    """
+    from dualq.offline import decider_of, doubt_of
+
+    if (state is None) == (log is None) or (log is None) != (out is None):
+        raise LogError("say what to decide: --state JSON for one state, or --log FILE --out FILE for many")
+    otherwise = None if default is None else label_of(default)
+    policy = decider_of(run)
+    if doubt := doubt_of(run):
+        print(f"dualq: {doubt}", file=sys.stderr)
+    if state is not None:
+        action = policy.act(label_of(state), seed, otherwise, None if case is None else _number(case))
+        print(json.dumps(action, ensure_ascii=False, default=str))
+        return
+    if seed is not None:
+        raise LogError("--seed is for --state; rows of a file are drawn by their case (--case COLUMN)")
+    _decide(run, log or "", out or Path(), case, otherwise, table, as_json)
+
+
+def _decide(run: Path, log: str, out: Path, case: str | None, default: Label, table: str | None, as_json: bool) -> None:
+    from dualq.offline import decide_file, decider_of
+
+    with stages("Deciding"):
+        found = decide_file(decider_of(run), log, out, case, default, table)
+    if as_json:
+        facts = {"rows": found.rows, "unknown": found.unknown, "first_unknown": found.first_unknown}
+        print_json({**facts, "columns": list(found.columns), "files": [str(out)]})
+        return
+    print(f"{count(found.rows, 'row')} decided ({', '.join(found.columns)}). Written: {out}")
+    if found.unknown and default is None:
+        example = json.dumps(found.first_unknown, ensure_ascii=False, default=str)
+        print(
+            f"{count(found.unknown, 'row')} {'has' if found.unknown == 1 else 'have'} a state that the log never had, "
+            f"such as {example}: no decision stands there (--default gives one).",
+        )
+
+
+def _number(case: str) -> int:
+    try:
+        return int(case)
+    except ValueError:
+        raise LogError(f"--case {case}: must be a whole number, such as the number of an order") from None

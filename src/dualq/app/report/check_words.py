@@ -1,0 +1,43 @@
+"""What is said of a policy in use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dualq.app.report.words import estimate, number, percent
+from dualq.base import count, sentence, visible
+
+if TYPE_CHECKING:
+    from dualq.offline import Check, Fit
+
+
+def checked_lines(found: Check) -> list[str]:
+    """Sentences: the other reasons, what it earns, whether it is followed, what changed."""
+    lines = [sentence(reason) for reason in found.reasons[1:]]
+    floor = "" if found.floor is None else f", at least {number(found.floor)} was guaranteed"
+    before = f"Expected: {estimate(found.expected)}{floor}; what was done before earns {number(found.logged)}."
+    follow = f"{percent(found.followed)} of {count(found.rows, 'decision')} are those of the policy"
+    if found.unknown:
+        follow += f"; {percent(found.unknown)} of the rows have a state or an action that it never saw"
+    tests = [one for what, one in found.drift.items() if what != "behaviour" and not one.found]
+    lines += [before, f"{follow}."]
+    if not found.drift:
+        lines.append("Whether the system changed is tested from 250 new rows on.")
+    lines += [sentence(one.words) for one in tests]
+    return [*lines, f"However often you look, the chance of a false alarm is at most {percent(found.looks)}."]
+
+
+def checked_table(fit: Fit, found: Check) -> tuple[list[str], list[list[str]]]:
+    """Where the policy was not followed."""
+    header = [*fit.counts.states.names, "policy", "instead", "rows", "not followed"]
+    rows = [
+        [
+            *map(visible, one["state"].values()),
+            ", ".join(map(visible, one["policy"].values())),
+            ", ".join(map(visible, one["instead"].values())),
+            f"{one['rows']:,}",
+            f"{one['not_followed']:,}",
+        ]
+        for one in found.elsewhere
+    ]
+    return header, rows
