@@ -2,6 +2,7 @@
 
 learning, learner   learn on one page, and the same in the shape of scikit-learn
 fit, trust          what was learned; what may be promised of it, and under which conditions
+evaluation          what a policy from outside earns by a log; comparison: several of them, together
 approximate         states made of numbers: cells, linear features, networks; candidates judged alike
 careful             the model that does not believe thin rows: shrinkage, penalties, the winner's curse
 limited             limits kept: estimates of costs, the search inside them, the trade-off
@@ -20,21 +21,34 @@ if TYPE_CHECKING:
     from dualq.offline.approximate.fit import NumberFacts as NumberFacts
     from dualq.offline.approximate.fit import NumberFit as NumberFit
     from dualq.offline.careful.selection_bias import Estimate as Estimate
+    from dualq.offline.comparison import Comparison as Comparison
+    from dualq.offline.comparison import compare as compare
+    from dualq.offline.evaluating import evaluate as evaluate
+    from dualq.offline.evaluation import Evaluation as Evaluation
     from dualq.offline.fit import Fit as Fit
+    from dualq.offline.judging import CostOf as CostOf
+    from dualq.offline.judging import GivenLimit as GivenLimit
+    from dualq.offline.judging import PolicyCertificate as PolicyCertificate
     from dualq.offline.learner import PolicyLearner as PolicyLearner
     from dualq.offline.learning import learn as learn
     from dualq.offline.limited.search import LimitOutcome as LimitOutcome
     from dualq.offline.limited.trade_off import Frontier as Frontier
+    from dualq.offline.number_evaluation import NumberEvaluation as NumberEvaluation
     from dualq.offline.saved.loading import load as load
     from dualq.offline.saved.opening import decider_of as decider_of
     from dualq.offline.saved.opening import doubt_of as doubt_of
     from dualq.offline.shapes import Change as Change
+    from dualq.offline.shapes import ComparisonSummary as ComparisonSummary
+    from dualq.offline.shapes import EvaluationSummary as EvaluationSummary
+    from dualq.offline.shapes import Otherwise as Otherwise
     from dualq.offline.shapes import StateFacts as StateFacts
+    from dualq.offline.stages import Read as Read
     from dualq.offline.together.iterated import IterateFit as IterateFit
     from dualq.offline.together.learning import Together as Together
     from dualq.offline.together.learning import learn_together as learn_together
     from dualq.offline.together.mail import Plan as Plan
     from dualq.offline.together.mail import run_agent as run_agent
     from dualq.offline.together.network import Network as Network
+    from dualq.offline.weighting import Weighted as Weighted
 
 __getattr__, __dir__, __all__ = face(__name__, __file__)

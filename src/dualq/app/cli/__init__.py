@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from dualq._version import __version__
-from dualq.app.cli import agent, frontier, logs, look, models, paper
+from dualq.app.cli import agent, evaluate, frontier, logs, look, models, paper
 from dualq.base import DualqError
 
 app = typer.Typer(
@@ -77,6 +77,8 @@ app.command(short_help="Learn a policy from a log, and say how good it is.")(log
 app.command(short_help="Look at a log: its columns, what is suspicious, and the line to learn from it.")(look.look)
 app.command(short_help="Explain one state: every action, its rows and what it earns.")(logs.explain)
 app.command(short_help="Say what to do in one state.")(logs.act)
+app.command(short_help="Judge a policy of your own by a log.")(evaluate.evaluate)
+app.command(short_help="Compare policies by one log, with what was done and what is learned.")(evaluate.compare)
 app.command(short_help="Show what a limit on a cost costs.")(frontier.frontier)
 app.command(short_help="Solve a known model exactly.")(models.solve)
 app.command(short_help="Write a simulated log.")(models.simulate)

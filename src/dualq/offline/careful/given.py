@@ -16,6 +16,10 @@ Paired    Two values of one log rest on the same rows, and err together. To firs
               Var z / n = [(lambda_1 - lambda_2)(lambda_1 sigma_1^2 - lambda_2 sigma_2^2)
                            + lambda_1 lambda_2 sigma_12^2] / n
           which is nothing where both do the same. The other parts are those of the differences of occupancies.
+Elsewhere A pair with n rows may lead where it never led, once in n + 1: to some state of the log, nobody knows which.
+          That adds the squares of alpha occupancy / (n + 1), times the variance of V over the log's rows. Of what lies
+          beyond the states of the log nobody can tell: a policy that goes there is valued as if there were no more.
+Costs     are valued alike, in the place of rewards; one that is rare as in limited/estimates.py.
 """
 
 from __future__ import annotations
@@ -26,7 +30,6 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from dualq.logs import Counts
 from dualq.model import MDP, TablePolicy
 from dualq.offline.careful.clusters import Groups
 from dualq.offline.careful.pooling import Rows
@@ -34,6 +37,7 @@ from dualq.offline.careful.selection_bias import Estimate, log_variance, reward_
 
 Array = np.ndarray
 
+ONCE_OR_TWICE = 2.0  # events of a rare cost (limited/estimates.py)
 MOST_UNSUPPORTED = 0.2  # of a policy's time, in decisions that the log never saw: with more no error is given
 
 
@@ -56,13 +60,10 @@ class Given:
     start: Array = field(repr=False)  # (S,) where value is measured
     unknown_value: float = 0.0  # of states that were never left
     groups: Groups | None = field(default=None, repr=False)  # rows that err together, where there are some
-
-    @classmethod
-    def of(
-        cls, counts: Counts, discount: float, start: Array, unknown_value: float = 0.0, groups: Groups | None = None
-    ) -> Given:
-        """From counts, and where value is measured among the log's states."""
-        return cls(Rows.of(counts, discount), counts.support.to_model(start), unknown_value, groups)
+    known: Array | None = field(
+        default=None, repr=False
+    )  # (S, A) what pairs pay, where that is known and not estimated
+    rare: float = 0.0  # the range of a cost that may be rare: once or twice in as many rows it may still happen
 
     def model(self, policy: TablePolicy) -> MDP:
         """The log's frequencies; decisions of the policy that were never seen, as the state's average."""
@@ -76,7 +77,7 @@ class Given:
         usual = sp.csr_array((rows.habit[known_s, known_a], (known_s, known_s * A + known_a)), shape=(S, S * A)) @ P
         filled = sp.csr_array((np.ones(s.size), (s * A + a, s)), shape=(S * A, S)) @ usual
         rewards, available = plug_in.rewards.copy(), plug_in.available.copy()
-        rewards[s, a] = (rows.habit * plug_in.rewards).sum(axis=1)[s]
+        rewards[s, a] = (rows.habit * plug_in.rewards).sum(axis=1)[s] if self.known is None else self.known[s, a]
         available[s, a] = True
         words = {"states": plug_in.states, "actions": plug_in.actions, "available": available}
         return MDP(sp.csr_array(P + filled), rewards, plug_in.discount, plug_in.reward_range, **words)
@@ -102,7 +103,7 @@ class Given:
         spread = self._covariance(one.V, one.V)
         unknown = (self._ended(x) ** 2).sum() * (spread + self._mean(one.V - usual.V) ** 2)
         elsewhere = (self._thin(x) ** 2).sum() * spread
-        error = np.sqrt(by_rows + unknown + elsewhere + self._unseen(x) ** 2) + one.tau * self._never(x)
+        error = np.sqrt(by_rows + unknown + elsewhere + self._unseen(x)) + one.tau * self._never(x)
         return Estimate(one.value, self._stated(error, one))
 
     def difference(self, one: Valued, other: Valued) -> Estimate:
@@ -116,8 +117,8 @@ class Given:
         by_rows = (np.maximum(variance, 0.0) / np.maximum(rows.n, 1.0)).sum()
         by_rows *= self._shared(x, one.V, y, other.V) ** 2
         unknown, elsewhere = (self._apart(f(x), f(y), one.V, other.V) for f in (self._ended, self._thin))
-        error = np.sqrt(by_rows + unknown + elsewhere + self._unseen(x - y) ** 2)
-        error += max(one.tau, other.tau) * self._never(x - y)
+        error = np.sqrt(by_rows + unknown + elsewhere + self._unseen(x - y))
+        error += one.tau * self._never(np.maximum(x - y, 0.0)) + other.tau * self._never(np.maximum(y - x, 0.0))
         return Estimate(one.value - other.value, self._stated(error, one, other))
 
     def _mean(self, V: Array) -> float:
@@ -142,13 +143,15 @@ class Given:
         return alpha * np.where(self.rows.supported, visits / (self.rows.n + 1.0), 0.0)
 
     def _unseen(self, visits: Array) -> float:
-        """What never happened in all rows of the log may still happen, once in as many."""
-        rows = self.rows
-        return float(reward_spread(rows) * np.abs(visits)[rows.supported].sum() / rows.total.sum())
+        """Variance: what never happened in all rows may still happen once in as many, and a rare cost once or twice."""
+        rows, visits = self.rows, np.abs(visits)[self.rows.supported]
+        unseen = 0.0 if self.known is not None else reward_spread(rows) * visits.sum() / rows.total.sum()
+        rare = (1.0 - rows.plug_in.discount) * self.rare**2 * (visits**3 / rows.n[rows.supported] ** 2).sum()
+        return float(unseen**2 + ONCE_OR_TWICE * rare)
 
     def _never(self, visits: Array) -> float:
         """Visits to decisions that were never seen: an action's add up, and actions are apart from each other."""
-        never = np.where(self.rows.supported | ~self.rows.seen[:, None], 0.0, np.abs(visits))
+        never = np.where(self.rows.supported | ~self.rows.seen[:, None], 0.0, visits)
         return float(np.linalg.norm(never.sum(axis=0)))
 
     def _shared(self, x: Array, V: Array, y: Array | None = None, W: Array | None = None) -> float:
