@@ -29,14 +29,14 @@ from dualq.base import Label, LogError, write_whole
 from dualq.logs import Start
 from dualq.model import TablePolicy
 from dualq.offline.careful.selection_bias import Estimate
-from dualq.offline.evaluating import checked_words, judged, log_bins, modelled_log
+from dualq.offline.evaluating import checked_words, judged, log_bins
 from dualq.offline.evaluation import Evaluation, made_folder, write_summary
 from dualq.offline.given_policies import GivenPolicy, PolicyGiven, given_policy
 from dualq.offline.judging import Judge
 from dualq.offline.limited.parsing import LimitsGiven
-from dualq.offline.number_evaluation import NumberEvaluation, NumberJudge, NumberTask, judged_rule
+from dualq.offline.number_evaluation import NumberEvaluation, NumberJudge, NumberTask, judged_log, judged_rule
 from dualq.offline.shapes import ComparisonSummary, Standing
-from dualq.offline.stages import Read, read
+from dualq.offline.stages import Read, count, model, read
 from dualq.offline.summary import estimate_summary
 from dualq.proof import Ledger
 
@@ -83,13 +83,15 @@ def compare(
     if opened.log is not None and opened.log.numbers:
         task = NumberTask(discount, confidence, start, limits, value_range)
         return Comparison(_of_numbers(opened, policies, task, learned, begin), confidence)
-    modelled = modelled_log(opened, start, discount, begin)
-    counts, careful = modelled.counted.counts, modelled.careful
-    judge = Judge.of(modelled, limits, confidence, certificate, value_range)
-    given = {name: given_policy(one, counts, log_bins(opened), otherwise) for name, one in policies.items()}
+    begin("Counting the log's rows")
+    counted = count(opened, start, discount)
+    counts, bins = counted.counts, log_bins(opened)
+    given = {name: given_policy(one, counts, bins, otherwise) for name, one in policies.items()}
+    begin("Judging (the first run also compiles)")
+    judge = Judge.of(model(counted, discount), limits, confidence, certificate, value_range)
+    careful = judge.modelled.careful
     own = {SO_FAR: careful.behaviour} | ({LEARNED: careful.policy} if learned else {})
     given |= {name: _of_log(counts.support.policy_to_log(table), name) for name, table in own.items()}
-    begin("Judging the policies")
     found = [replace(judged(judge, one, assumed, begin), name=name) for name, one in given.items()]
     return Comparison(tuple(found), confidence)
 
@@ -110,7 +112,7 @@ def _of_log(table: TablePolicy, name: str) -> GivenPolicy:
 def _of_numbers(
     opened: Read, policies: Mapping[str, PolicyGiven], task: NumberTask, learned: bool, begin: Callable[[str], None]
 ) -> tuple[NumberEvaluation, ...]:
-    """The same where states are made of numbers; what was done so far is a clone of it, and its own returns."""
+    """The same where states are made of numbers; what was done so far is judged by its own returns."""
     from dualq.offline.approximate.learning import Asked, learn_numbers
 
     judge = NumberJudge.of(opened, task, begin)
@@ -119,7 +121,7 @@ def _of_numbers(
     if learned:
         asked = Asked("auto", task.discount, task.confidence, task.start, task.limits, None)
         found.append(judged_rule(judge, learn_numbers(opened, asked, begin), LEARNED))
-    return tuple(found)
+    return (*found, judged_log(judge, SO_FAR))
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from dualq.offline.given_policies import GivenPolicy, PolicyGiven, given_policy
 from dualq.offline.judging import Judge, PolicyCertificate
 from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.number_evaluation import NumberEvaluation, NumberTask, evaluate_numbers
-from dualq.offline.stages import Modelled, Read, check_words, count, model, read
+from dualq.offline.stages import Read, check_words, count, model, read
 from dualq.offline.weighting import weighted_value
 
 
@@ -65,10 +65,11 @@ known are 0, 1
     opened = read(log, discount, "auto", **columns)
     if opened.log is not None and opened.log.numbers:
         return evaluate_numbers(opened, policy, NumberTask(discount, confidence, start, limits, value_range), begin)
-    modelled = modelled_log(opened, start, discount, begin)
-    begin("Judging the policy")
-    given = given_policy(policy, modelled.counted.counts, log_bins(opened), otherwise)
-    judge = Judge.of(modelled, limits, confidence, certificate, value_range)
+    begin("Counting the log's rows")
+    counted = count(opened, start, discount)
+    given = given_policy(policy, counted.counts, log_bins(opened), otherwise)
+    begin("Judging (the first run also compiles)")
+    judge = Judge.of(model(counted, discount), limits, confidence, certificate, value_range)
     return judged(judge, given, assumed, begin)
 
 
@@ -84,14 +85,6 @@ def checked_words(
 def log_bins(opened: Read) -> Mapping[str, Bins]:
     """The bins of the log's columns."""
     return {} if opened.log is None else dict(opened.log.bins)
-
-
-def modelled_log(opened: Read, start: Start, discount: float, begin: Callable[[str], None]) -> Modelled:
-    """A log that is counted and modelled."""
-    begin("Counting the log's rows")
-    counted = count(opened, start, discount)
-    begin("Modelling (the first run also compiles)")
-    return model(counted, discount)
 
 
 def judged(judge: Judge, given: GivenPolicy, assumed: tuple[str, ...], begin: Callable[[str], None]) -> Evaluation:

@@ -327,7 +327,7 @@ class Evaluation(Trusted):
             "difference": estimate_summary(self.difference),
             "returns": None if self.returns is None else estimate_summary(self.returns),
             "certificate": None if promise is None else _bounds_summary(promise),
-            "weighted": dataclasses.asdict(self.weighted) if self.weighted is not None else None,
+            "weighted": None if self.weighted is None else _weighted_summary(self.weighted),
             "not_weighted": self.weighing if isinstance(self.weighing, str) else None,
             "verdict": self.verdict,
             "promised": self.promised,
@@ -396,6 +396,10 @@ def _bounds_summary(promise: PolicyCertificate) -> dict[str, object]:
     """Of this policy; what else the certificate says stands beside it."""
     whole = certificate_summary(promise.whole)
     return whole | {"upper": promise.upper, "any_policy": promise.any_policy, "improvement": list(promise.improvement)}
+
+
+def _weighted_summary(weighted: Weighted) -> dict[str, object]:
+    return dataclasses.asdict(weighted) | {"hopeless": weighted.hopeless, **estimate_summary(weighted.estimate)}
 
 
 def limit_summary(limit: GivenLimit) -> dict[str, object]:

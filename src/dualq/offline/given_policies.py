@@ -29,7 +29,7 @@ from dualq.base import DualqError, Label, LabelError, LabelLike, Labels, LogErro
 from dualq.logs import Bins, Counts
 from dualq.model import Policy, TablePolicy
 from dualq.offline.one_line_rules import OneLineRule, is_rule, parsed
-from dualq.offline.saved.opening import NUMBERS, Decider
+from dualq.offline.saved.opening import NUMBERS, POLICY, Decider
 
 Array = np.ndarray
 Decision: TypeAlias = Label | Mapping[Label, float]  # an action, or the probability of each
@@ -219,7 +219,7 @@ def _decisions(policy: PolicyGiven, words: Words) -> tuple[str, Decide, str | No
     if isinstance(policy, Mapping):
         return "the policy", _of_table(cast("Mapping[Label, Decision]", policy), words, "the policy"), None
     if isinstance(policy, str) and is_rule(policy) and not Path(policy).exists():
-        return f"the rule {policy.strip()}", of_rule(policy, words), None
+        return f'the rule "{policy.strip()}"', of_rule(policy, words), None
     if isinstance(policy, str | os.PathLike):
         return _of_path(Path(policy), words)
     if callable(policy):
@@ -340,8 +340,13 @@ def _within(bins: Bins, labels: list[Label], at: float) -> list[Label]:
 
 
 def _of_path(path: Path, words: Words) -> tuple[str, Decide, str | None]:
-    if path.is_dir():
+    if path.is_dir() and (path / NUMBERS).exists():
         return _of_run(path, words)
+    if path.is_dir():  # that `evaluate` wrote, perhaps
+        if not (path / POLICY).exists():
+            right = f"no run; there is neither {NUMBERS} nor {POLICY} in it"
+            raise LogError(f"{path}: {right}", path=str(path), argument="policy")
+        path = path / POLICY
     if not path.exists():
         rule = "" if "=" not in str(path) else "; a rule is written as order = 6 if stock <= 1 else 0"
         raise LogError(f"{path}: no such file or run{rule}", path=str(path), argument="policy")
@@ -356,8 +361,6 @@ def _of_run(folder: Path, words: Words) -> tuple[str, Decide, str | None]:
     from dualq.offline.fit import Fit
     from dualq.offline.saved.loading import load
 
-    if not (folder / NUMBERS).exists():
-        raise LogError(f"{folder}: no run; there is no {NUMBERS} in it", path=str(folder), argument="policy")
     fit = load(folder)
     if not isinstance(fit, Fit):
         raise LogError(f"{folder}: its policy is one of numbers, and the log's states are labels; read the log alike")
@@ -418,7 +421,8 @@ def _of_rows(
             raise LogError(wrong, path=str(path), column=name)
     found: dict[int, dict[Label, float]] = {}
     for i, row in enumerate(rows):
-        where = f"{path}: {called} {i + first}"
+        line = f" (line {i + 2})" if first else ""
+        where = f"{path}: {called} {i + first}{line}"
         s, a = (_found(labels, row, where, find) for labels, find in ((states, words.state), (actions, words.action)))
         chances = found.setdefault(s, {})
         if actions[a] in chances:

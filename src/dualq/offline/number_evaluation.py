@@ -117,6 +117,11 @@ def evaluate_numbers(
     return judged_rule(judge, policy)
 
 
+def judged_log(judge: NumberJudge, name: str) -> NumberEvaluation:
+    """What was logged, by its own returns, beside rules that were judged."""
+    return NumberEvaluation(judge, "what was done so far", None, judge.logged.evaluation, None, name)
+
+
 def judged_rule(judge: NumberJudge, policy: PolicyGiven, name: str = "this policy") -> NumberEvaluation:
     """A rule, however it is given, judged by a log that is ready."""
     source, rule, learned = number_rule(policy, judge)
@@ -129,7 +134,7 @@ class NumberEvaluation:
 
     judge: NumberJudge = field(repr=False)
     source: str  # of the policy
-    rule: Rule = field(repr=False)
+    rule: Rule | None = field(repr=False)  # None: what was logged
     found: Found = field(repr=False)
     learned: Candidate | None = None  # of the fit that learned it from this very log
     name: str = "this policy"
@@ -148,6 +153,8 @@ class NumberEvaluation:
     @property
     def policy(self) -> FunctionPolicy:
         """The policy that was judged."""
+        if self.rule is None:
+            raise LogError("what was logged is no rule; `learn` imitates it where nothing better is found")
         return FunctionPolicy(self.judge.rows.columns, self.judge.rows.actions, self.rule)
 
     @property
@@ -173,8 +180,9 @@ class NumberEvaluation:
     # ---- numbers
 
     def _believed(self, value: float, error: float | None) -> Estimate:
-        usable = self.found.covered and self.found.standard_error is not None and not self.contradicted
-        return Estimate(value, error if usable else None)
+        found = self.found
+        usable = self.rule is None or (found.covered and found.standard_error is not None)
+        return Estimate(value, error if usable and not self.contradicted else None)
 
     @cached_property
     def expected(self) -> Estimate:
@@ -222,7 +230,8 @@ class NumberEvaluation:
         return {name: self._cost(name) for name in self.judge.rows.costs}
 
     def _cost(self, name: str) -> CostOf:
-        step, mine, usual = 1.0 - self.judge.task.discount, self.found.cost(name), self.judge.logged_costs[name]
+        step, usual = 1.0 - self.judge.task.discount, self.judge.logged_costs[name]
+        mine = usual.evaluation if self.rule is None else self.found.cost(name)
         apart = mine.error_of_difference(usual.evaluation)
         each = (
             self._believed(mine.value, mine.error),
@@ -255,12 +264,14 @@ class NumberEvaluation:
         mine = Estimate(self.expected.value, self.difference.standard_error)
         against = bool(self.contradicted)
         usual = Estimate(self.logged.value, 0.0)
-        return verdict(mine, usual, contradicted=against, promised_gain=0.0, as_logged=False)
+        return verdict(mine, usual, contradicted=against, promised_gain=0.0, as_logged=self.rule is None)
 
     @property
     def warnings(self) -> list[str]:
         """What to know before trusting any of it."""
         found = [finding.words for finding in self.judge.findings if finding.found]
+        if self.rule is None:
+            return found
         if not self.found.covered:
             found.append(
                 f"only {self.effective_size:.1%} of the log's rows speak for the policy (less than "
@@ -291,7 +302,7 @@ class NumberEvaluation:
             "logged": estimate_summary(self.logged),
             "difference": estimate_summary(self.difference),
             "effective_size": self.effective_size,
-            "misfit": self.misfit,
+            "misfit": None if self.rule is None else self.misfit,
             "certificate": None,
             "verdict": self.verdict,
             "promised": False,
@@ -342,7 +353,7 @@ def number_rule(policy: PolicyGiven, judge: NumberJudge) -> tuple[str, Rule, Can
         return str(policy), rule, learned
     if isinstance(policy, str) and is_rule(policy):
         line = parsed(policy, rows.columns.names, rows.actions.names)
-        return f"the rule {line.text}", _OfLine(line, rows), None
+        return f'the rule "{line.text}"', _OfLine(line, rows), None
     if isinstance(policy, NumberFit):
         here = policy.read.source == judge.read.source and policy.rows == len(rows)
         here = here and policy.discount == judge.task.discount and policy.where == judge.where

@@ -115,11 +115,11 @@ def _weighed(
     Y = np.clip((G - low) / (high - low), 0.0, 1.0) if high > low else np.zeros(G.size)
     ends = weighted_bounds(W, Y, Ledger(1.0 - confidence)) if high > low else (0.0, 0.0)
     total, squares = float(W.sum()), float(W @ W)
-    value = float(W @ G / total) if total > 0.0 else float("nan")
-    error = float(np.sqrt(W**2 @ (G - value) ** 2) / total) if total > 0.0 else float("nan")
+    value = float(W @ G / total) if total > 0.0 else 0.5 * (low + high)  # no row tells anything
+    error = float(np.sqrt(W**2 @ (G - value) ** 2) / max(total, np.finfo(float).tiny))
     return Weighted(
-        value=value if total > 0.0 else float(G.mean()),
-        error=error if total > 0.0 else 0.0,
+        value=value,
+        error=error,
         low=low + ends[0] * (high - low),
         high=low + ends[1] * (high - low),
         confidence=confidence,
