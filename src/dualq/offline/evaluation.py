@@ -55,7 +55,7 @@ class Evaluation(Trusted):
     judge: Judge = field(repr=False)
     given: GivenPolicy
     certificate: PolicyCertificate | None
-    limits: tuple[GivenLimit, ...] = ()
+    reached: tuple[GivenLimit, ...] = field(default=(), repr=False)  # of every limit, as estimated and proven
     weighing: Weighted | str | None = None  # or why the log's returns cannot be weighed
     vouched: tuple[str, ...] = ()  # for what the log cannot tell
     name: str = "this policy"
@@ -173,6 +173,11 @@ class Evaluation(Trusted):
     def costs(self) -> dict[str, CostOf]:
         """{cost: what a step costs on average, from the start: of the policy, as logged, and the difference}."""
         return {name: CostOf(*map(self._in_doubt, of)) for name, of in self.judge.costs(self.policy).items()}
+
+    @property
+    def limits(self) -> tuple[GivenLimit, ...]:
+        """Which of the limits it keeps; no errors of estimates where `contradicted`."""
+        return tuple(dataclasses.replace(limit, estimate=self._in_doubt(limit.estimate)) for limit in self.reached)
 
     @property
     def limits_kept(self) -> bool:
