@@ -88,7 +88,7 @@ def compare(
     counts, bins = counted.counts, log_bins(opened)
     given = {name: given_policy(one, counts, bins, otherwise) for name, one in policies.items()}
     begin("Judging (the first run also compiles)")
-    judge = Judge.of(model(counted, discount), limits, confidence, certificate, value_range)
+    judge = Judge.of(model(counted, discount), limits, confidence, certificate, value_range, how_many=False)
     careful = judge.modelled.careful
     own = {SO_FAR: careful.behaviour} | ({LEARNED: careful.policy} if learned else {})
     given |= {name: _of_log(counts.support.policy_to_log(table), name) for name, table in own.items()}

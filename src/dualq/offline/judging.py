@@ -33,8 +33,17 @@ from dualq.offline.limited.asked import Asked
 from dualq.offline.limited.parsing import LimitsGiven, asked_for
 from dualq.offline.limited.search import SHARE_OF_VALUE
 from dualq.offline.stages import Modelled
-from dualq.proof import AverageBounds, Certificate, Ledger, certified, merged_counts, paid_at_the_end, paying_counts
-from dualq.proof import question_of as question
+from dualq.proof import (
+    AverageBounds,
+    Certificate,
+    Ledger,
+    certified,
+    merged_counts,
+    paid_at_the_end,
+    paying_counts,
+    proven,
+    question_of,
+)
 
 Array = np.ndarray
 
@@ -125,6 +134,7 @@ class Judge:
     method: str | None = "proven"
     value_range: tuple[float, float] | None = None
     ledger: Ledger = field(default_factory=lambda: Ledger(0.05), repr=False)
+    how_many: bool = True  # whether to ask how many rows a useful promise would need, which takes as long again
 
     @classmethod
     def of(
@@ -134,10 +144,11 @@ class Judge:
         confidence: float,
         method: str | None,
         value_range: tuple[float, float] | None,
+        how_many: bool = True,
     ) -> Judge:
         """With limits as a user gives them."""
         asked = () if limits is None else asked_for(limits, modelled.estimates)
-        return cls(modelled, asked, confidence, method, value_range, Ledger(1.0 - confidence))
+        return cls(modelled, asked, confidence, method, value_range, Ledger(1.0 - confidence), how_many)
 
     @property
     def counts(self) -> Counts:
@@ -304,7 +315,9 @@ class Judge:
         blocks, merged = list(counted.blocks), merged_counts(counted.blocks)
         account = Ledger((SHARE_OF_VALUE if self.asked else 1.0) * (1.0 - self.confidence), "value")
         values = self.value_range or paid_at_the_end(counted.counts)
-        ask = question(merged, policy, self._discount, counted.start, 1.0 - account.delta, counted.available, values)
+        ask = question_of(merged, policy, self._discount, counted.start, 1.0 - account.delta, counted.available, values)
+        if not self.how_many and self.method == "proven":
+            return proven(blocks, merged, ask, account)
         return certified(blocks, merged, ask, self.method, account)
 
 
