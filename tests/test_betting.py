@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import binom
 
 from dualq.base.errors import ModelError
-from dualq.proof import Ledger, betting_floor, weighted_bounds
+from dualq.proof import Ledger, weighted_bounds
+from dualq.proof.betting import betting_floor
 
 
 def naive_floor(x, delta, points=2001):

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from dualq.offline.saved.opening import decider_of as decider_of
     from dualq.offline.saved.opening import doubt_of as doubt_of
     from dualq.offline.shapes import Change as Change
-    from dualq.offline.shapes import ComparisonSummary as ComparisonSummary
-    from dualq.offline.shapes import EvaluationSummary as EvaluationSummary
     from dualq.offline.shapes import Otherwise as Otherwise
     from dualq.offline.shapes import StateFacts as StateFacts
     from dualq.offline.stages import Read as Read

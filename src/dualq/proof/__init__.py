@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from dualq.base.faces import face
 
 if TYPE_CHECKING:
-    from dualq.proof.betting import betting_floor as betting_floor
     from dualq.proof.betting import weighted_bounds as weighted_bounds
     from dualq.proof.certificate import Certificate as Certificate
     from dualq.proof.certificate import Wanted as Wanted

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from dualq.app.cli.columns import range_of
-from dualq.app.cli.reading import Opening, reads_a_log
+from dualq.app.cli.reading import Opening, Words, reads_a_log
 from dualq.app.cli.shared import Json, console, option, print_files, print_json, stages
 from dualq.base import LogError
 
@@ -148,7 +148,7 @@ def _asked(
     limit: list[str] | None,
     value_range: str | None,
     assume: list[str] | None,
-) -> dict[str, Any]:
+) -> Words:
     """What both commands ask."""
     return {
         "discount": discount,

@@ -19,7 +19,8 @@ from dualq.app.cli.columns import action_bins_of, bins_of, listed, numbers_of, o
 from dualq.base import LogError
 from dualq.logs import READING
 
-KINDS: dict[str, Any] = {  # of the options that are not one text
+Words = dict[str, Any]  # {argument: its value}, before and after it is understood
+KINDS: dict[str, object] = {  # of the options that are not one text
     "costs": list[str] | None,
     "bins": list[str] | None,
     "cost_ranges": list[str] | None,
@@ -37,14 +38,14 @@ class Given:
     """A log as the command line names it."""
 
     source: str | Path
-    told: dict[str, Any]  # for read_log
+    told: Words  # for read_log
     shipped: bool  # whether it is the log that ships with dualq
 
 
 Opening = Callable[[], Given]  # a LogError where the options do not fit together
 
 
-def given_log(log: str | None, words: dict[str, Any]) -> Given:
+def given_log(log: str | None, words: Words) -> Given:
     """What `read_log` is to be told; without LOG, the log that ships with dualq."""
     if words["quarantine"] is not None and not words["skip_bad"]:
         raise LogError("--quarantine says where bad rows go, but without --skip-bad the first of them stops")
@@ -57,7 +58,7 @@ def given_log(log: str | None, words: dict[str, Any]) -> Given:
     return Given(shipped.path(), dict(shipped.COLUMNS), True)
 
 
-def told(words: dict[str, Any]) -> dict[str, Any]:
+def told(words: Words) -> Words:
     """The arguments of `read_log` from the words of the command line."""
     return {
         **{name: words[name] for name in AS_THEY_ARE},
