@@ -17,7 +17,9 @@ Paired    Two values of one log rest on the same rows, and err together. To firs
                            + lambda_1 lambda_2 sigma_12^2] / n
           which is nothing where both do the same. The other parts are those of the differences of occupancies.
 Elsewhere A pair with n rows may lead where it never led, once in n + 1: to some state of the log, nobody knows which.
-          That adds the squares of alpha occupancy / (n + 1), times the variance of V over the log's rows. Of what lies
+          That adds the squares of alpha occupancy / (n + 1), times the variance of V over the states that the log has
+          seen, each alike: what is rare leads to rare states. By how often states were seen it would be too little
+          (a queue that hardly ever was long: the truth within two errors in .84 of logs, and in .97 so). Of what lies
           beyond the states of the log nobody can tell: a policy that goes there is valued as if there were no more.
 Costs     are valued alike, in the place of rewards; one that is rare as in limited/estimates.py.
 """
@@ -100,9 +102,10 @@ class Given:
         """The value with its error; `usual` is of what was logged."""
         rows, x = self.rows, one.occupancy
         by_rows = (x**2 * one.sigma2 / np.maximum(rows.n, 1.0)).sum() * self._shared(x, one.V) ** 2
-        spread = self._covariance(one.V, one.V)
-        unknown = (self._ended(x) ** 2).sum() * (spread + self._mean(one.V - usual.V) ** 2)
-        elsewhere = (self._thin(x) ** 2).sum() * spread
+        N, alike = self.rows.total, self.rows.seen.astype(float)
+        mean = float(N @ (one.V - usual.V) / N.sum())
+        unknown = (self._ended(x) ** 2).sum() * (_covariance(N, one.V, one.V) + mean**2)
+        elsewhere = (self._thin(x) ** 2).sum() * _covariance(alike, one.V, one.V)
         error = np.sqrt(by_rows + unknown + elsewhere + self._unseen(x)) + one.tau * self._never(x)
         return Estimate(one.value, self._stated(error, one))
 
@@ -116,22 +119,11 @@ class Given:
         variance = x**2 * one.sigma2 + y**2 * other.sigma2 - 2.0 * x * y * together
         by_rows = (np.maximum(variance, 0.0) / np.maximum(rows.n, 1.0)).sum()
         by_rows *= self._shared(x, one.V, y, other.V) ** 2
-        unknown, elsewhere = (self._apart(f(x), f(y), one.V, other.V) for f in (self._ended, self._thin))
+        unknown = _apart(rows.total, self._ended(x), self._ended(y), one.V, other.V)
+        elsewhere = _apart(rows.seen.astype(float), self._thin(x), self._thin(y), one.V, other.V)
         error = np.sqrt(by_rows + unknown + elsewhere + self._unseen(x - y))
         error += one.tau * self._never(np.maximum(x - y, 0.0)) + other.tau * self._never(np.maximum(y - x, 0.0))
         return Estimate(one.value - other.value, self._stated(error, one, other))
-
-    def _mean(self, V: Array) -> float:
-        """Over the log's rows."""
-        return float(self.rows.total @ V / self.rows.total.sum())
-
-    def _covariance(self, V: Array, W: Array) -> float:
-        return self._mean((V - self._mean(V)) * (W - self._mean(W)))
-
-    def _apart(self, e: Array, f: Array, V: Array, W: Array) -> float:
-        """Variance of e V(s') - f W(s'), summed, where each s' may be any state of the log."""
-        squares = (e**2).sum() * self._covariance(V, V) + (f**2).sum() * self._covariance(W, W)
-        return max(float(squares - 2.0 * (e * f).sum() * self._covariance(V, W)), 0.0)
 
     def _ended(self, visits: Array) -> Array:
         """The discounted chance to end in each state that was never left."""
@@ -165,3 +157,15 @@ class Given:
 
     def _stated(self, error: float, *of: Valued) -> float | None:
         return float(error) if all(one.share <= MOST_UNSUPPORTED for one in of) else None
+
+
+def _covariance(weights: Array, V: Array, W: Array) -> float:
+    """Of what states are worth, drawn by these weights."""
+    w = weights / weights.sum()
+    return float(w @ ((V - w @ V) * (W - w @ W)))
+
+
+def _apart(weights: Array, e: Array, f: Array, V: Array, W: Array) -> float:
+    """Variance of e V(s') - f W(s'), summed, where each s' is any state, drawn by these weights."""
+    squares = (e**2).sum() * _covariance(weights, V, V) + (f**2).sum() * _covariance(weights, W, W)
+    return max(float(squares - 2.0 * (e * f).sum() * _covariance(weights, V, W)), 0.0)
