@@ -48,14 +48,18 @@ def test_the_docstring_of_read_log_names_every_argument():
     assert all(name in re.findall(r"\w+", shared) for name in arguments(dualq.PolicyLearner.__init__))
 
 
-@pytest.mark.parametrize("command", ["learn", "look"])
+@pytest.mark.parametrize("command", ["learn", "look", "evaluate", "compare"])
 def test_the_command_line_has_every_option_with_its_help(command):
     options = of_command(command)
-    listed = [o for o in READING.values() if o.metavar is not None and (command == "learn" or o.looks)]
+    listed = [o for o in READING.values() if o.metavar is not None and (command != "look" or o.looks)]
     for option in listed:
         switch = option.metavar == ""
         assert options[option.flag.split("/")[0]] == (option.help, None if switch else option.metavar, switch)
+    judging = {"--policy", "--otherwise", "--discount", "--confidence", "--start", "--certificate", "--limit"}
+    judging |= {"--value-range", "--assume", "--out", "--json"}
     others = {
+        "evaluate": judging,
+        "compare": judging | {"--learned"},
         "learn": {"--value-range", "--discount", "--confidence", "--start", "--pessimism", "--certificate", "--limit"}
         | {"--margin", "--approximation", "--online", "--assume", "--out", "--json"},
         "look": {"--json"},

@@ -32,13 +32,18 @@ if TYPE_CHECKING:
     from dualq.model import limits as limits
     from dualq.model import models as models
     from dualq.offline import Check as Check
+    from dualq.offline import Comparison as Comparison
+    from dualq.offline import Evaluation as Evaluation
     from dualq.offline import Fit as Fit
     from dualq.offline import IterateFit as IterateFit
     from dualq.offline import Network as Network
+    from dualq.offline import NumberEvaluation as NumberEvaluation
     from dualq.offline import NumberFit as NumberFit
     from dualq.offline import PolicyLearner as PolicyLearner
     from dualq.offline import Together as Together
     from dualq.offline import check as check
+    from dualq.offline import compare as compare
+    from dualq.offline import evaluate as evaluate
     from dualq.offline import export as export
     from dualq.offline import learn as learn
     from dualq.offline import learn_together as learn_together

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from dualq.base.faces import face
 
 if TYPE_CHECKING:
+    from dualq.app.report.pages import ComparisonPages as ComparisonPages
+    from dualq.app.report.pages import EvaluationPages as EvaluationPages
     from dualq.app.report.pages import NumberPages as NumberPages
     from dualq.app.report.pages import Pages as Pages
     from dualq.app.report.pages import frontier_chart as frontier_chart

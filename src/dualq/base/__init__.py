@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dualq.base.errors import DualqError as DualqError
     from dualq.base.errors import ErrorParts as ErrorParts
     from dualq.base.errors import InfeasibleError as InfeasibleError
+    from dualq.base.errors import LabelError as LabelError
     from dualq.base.errors import LogError as LogError
     from dualq.base.errors import ModelError as ModelError
     from dualq.base.errors import about as about

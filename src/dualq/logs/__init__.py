@@ -54,5 +54,6 @@ if TYPE_CHECKING:
     from dualq.logs.starts import Start as Start
     from dualq.logs.starts import start_weights as start_weights
     from dualq.logs.support import with_end as with_end
+    from dualq.logs.table_log import TableLog as TableLog
 
 __getattr__, __dir__, __all__ = face(__name__, __file__)

@@ -324,6 +324,16 @@ class TableLog:
                 trace = trace_of_table(self.counted)
         return rows_of_trace(trace, self.states, self.actions, numbers, self.has_episodes)
 
+    def propensity_rows(self) -> Trace | None:
+        """The rows one after another, as they stand where they have no order; None without recorded propensities."""
+        if self.schema.propensity is None:
+            return None
+        trace = self.trace()
+        if trace is None:
+            with progress(self.opened, "reading row by row"), reading(self.opened.name):
+                trace = trace_of_table(self.counted)
+        return trace
+
     @property
     def _whole_trace(self) -> Trace | None:
         """The rows one after another, where all of them are read: then the engine need not be asked of their order."""

@@ -37,7 +37,6 @@ from scipy.special import ndtri
 
 from dualq._version import __version__
 from dualq.base import CheckpointError, Label, LabelLike, door, write_whole
-from dualq.logs import Finding
 from dualq.model import FORMAT, Cases, Limit, Seed, TablePolicy, write_policy, write_saved
 from dualq.offline.careful.model import Estimate, pair_errors
 from dualq.offline.careful.pooling import Rows
@@ -52,7 +51,8 @@ from dualq.offline.saved.opening import ARRAYS, NUMBERS, POLICY, sha256_of
 from dualq.offline.shapes import Change, FitSummary, StateFacts, Updated
 from dualq.offline.stages import prove, solve
 from dualq.offline.summary import certificate_summary, estimate_summary, limit_summary
-from dualq.offline.trust import conditions, doubts, open_bins, unseen_share, verdict
+from dualq.offline.trust import verdict
+from dualq.offline.trusted import Trusted
 
 Array = np.ndarray
 
@@ -62,7 +62,7 @@ NEVER = 1e-4  # of the time in the state where most is spent: less is practicall
 
 @door
 @dataclass(frozen=True, eq=False)
-class Fit(Learned):
+class Fit(Learned, Trusted):
     """What was learned: the last of five stages, which holds the others; the top of this file says how to ask it."""
 
     updated: Updated | None = None  # what `update` added and changed
@@ -91,41 +91,22 @@ class Fit(Learned):
         return all(limit.kept and not (limit.basis == "proven" and self._doubts) for limit in self.limits)
 
     @property
-    def contradicted(self) -> tuple[str, ...]:
-        """The assumptions that the log speaks against: "dynamics" and "rewards" (they changed), "memory", "bins", ...
-
-        Estimates and certificate rest on them: what is here is not promised, whatever the numbers say. Where bins lose
-        information or the dynamics changed, the row before tells of it too: that is no finding of its own.
-        """
-        against = [check for check in self.evidence if check.found and check.what != "behaviour"]
-        names = {check.what for check in against}
-        return tuple(dict.fromkeys(check.what for check in against if check.because(names) is None))
+    def assumed(self) -> tuple[str, ...]:
+        """What the user vouches for."""
+        return self.proven.assumed
 
     @property
-    def evidence(self) -> list[Finding]:
-        """What the tests say of the assumptions that estimates and promises rest on."""
-        return [*([self.returns_check] if self.returns_check is not None else []), *self.coverage.evidence]
+    def proof_asked(self) -> bool:
+        """Whether there is a certificate."""
+        return self.certificate is not None
 
     @property
-    def promised(self) -> bool:
-        """Whether the certificate may be relied on, as far as the log itself can tell, under `conditions`."""
-        return self.certificate is not None and not self.withheld
+    def _decisions(self) -> TablePolicy:
+        return self.policy
 
     @property
-    def withheld(self) -> tuple[str, ...]:
-        """Why nothing is promised, in a few words each; empty where the certificate may be relied on."""
-        return (*self._doubts, *(("no certificate was asked for",) if self.certificate is None else ()))
-
-    @cached_property
-    def _doubts(self) -> tuple[str, ...]:
-        """What speaks against a proof from this log, or may."""
-        unseen = unseen_share(self.counts, self.time_share[:, None] * self.policy.matrix)
-        return doubts(self.contradicted, self.counts, self.coverage, unseen, self.proven.assumed)
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """What the promise takes for granted and no test can see: clauses that follow "if"."""
-        return conditions(self.counts, self.coverage, self.read.bins)
+    def _where(self) -> Array:
+        return self.time_share
 
     @property
     def verdict(self) -> str:
@@ -157,15 +138,6 @@ class Fit(Learned):
     def as_logged(self) -> bool:
         """Whether what is recommended is what was logged."""
         return np.array_equal(self.policy.matrix, self.behaviour.matrix)
-
-    @property
-    def warnings(self) -> list[str]:
-        """What a reader must know before trusting the fit: of the log, and of where the policy goes."""
-        return [*self.coverage.warnings, *open_bins(self.counts, self.read.bins, self.time_share)]
-
-    def _in_doubt(self, estimate: Estimate) -> Estimate:
-        """Without its error where the log speaks against what it rests on: an error of the wrong model is none."""
-        return Estimate(estimate.value, None) if self.contradicted else estimate
 
     @cached_property
     def expected(self) -> Estimate:

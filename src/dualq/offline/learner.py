@@ -34,8 +34,9 @@ class PolicyLearner:
     discount, confidence, start, pessimism, certificate, solver, limits, margin, value_range, assume, \
 approximation
         What `learn` is told.
-    state, action, reward, next_state, episode, time, terminal, truncated, costs, bins, action_bins, numbers, \
-reward_range, cost_ranges, available, skip_bad, quarantine, table, delimiter, columns, since, until, clock, day_first
+    state, action, reward, next_state, episode, time, terminal, truncated, costs, propensity, bins, \
+action_bins, numbers, reward_range, cost_ranges, available, skip_bad, quarantine, table, delimiter, columns, since, \
+until, clock, day_first
         What `read_log` is told of the columns.
 
     Attributes
@@ -84,6 +85,7 @@ reward_range, cost_ranges, available, skip_bad, quarantine, table, delimiter, co
         terminal: OneColumn = None,
         truncated: OneColumn = None,
         costs: Columns = None,
+        propensity: str | None = None,
         bins: BinsAsked | None = None,
         action_bins: ActionBins | None = None,
         numbers: Columns = None,

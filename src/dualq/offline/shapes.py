@@ -149,3 +149,101 @@ class FitSummary(Settings):
     share_changed: float
     coverage: dict[str, object]
     updated: Updated | None  # what `update` added and changed; None where all rows were learned from at once
+
+
+class Unseen(TypedDict):
+    """A decision of a policy that the log never saw."""
+
+    state: dict[str, Label]
+    action: dict[str, Label]
+    time_share: float  # of the policy's decisions
+    probability: float  # with which it is taken there
+    rows_of_state: int
+
+
+class Otherwise(TypedDict):
+    """A state where a given policy decides otherwise than the log did."""
+
+    state: dict[str, Label]
+    time_share: float  # of the policy's decisions
+    share: float  # of the decisions in this state that differ
+    logged: dict[str, Label]  # the most frequent action of the log
+    logged_share: float
+    policy: dict[str, Label]  # the most probable action of the policy
+    probability: float
+    rows: int  # that the log has of it
+
+
+class EvaluationSummary(TypedDict):
+    """The settings and the numbers of an evaluation."""
+
+    policy: str  # where it came from
+    name: str
+    source: str
+    columns: dict[str, list[str]]
+    discount: float
+    start: str
+    confidence: float
+    version: str
+    rows: int
+    states: int
+    actions: int
+    expected: EstimateNumbers
+    logged: EstimateNumbers
+    difference: EstimateNumbers
+    returns: EstimateNumbers | None
+    certificate: dict[str, object] | None
+    weighted: dict[str, object] | None  # the fields of Weighted
+    not_weighted: str | None  # why not, where propensities were recorded
+    verdict: str
+    promised: bool
+    withheld: list[str]
+    conditions: list[str]
+    contradicted: list[str]
+    warnings: list[str]
+    learned_here: bool
+    otherwise: str | None
+    filled_states: list[dict[str, Label]]  # those that the policy does not name
+    unsupported: float
+    never_seen: list[Unseen]
+    changes: list[Otherwise]
+    num_changes: int
+    share_changed: float
+    limits: list[dict[str, object]]  # the fields of GivenLimit
+    limits_kept: bool
+    costs: dict[str, dict[str, EstimateNumbers]]
+    coverage: dict[str, object]
+
+
+class Standing(TypedDict):
+    """A policy in a comparison."""
+
+    name: str
+    expected: EstimateNumbers
+    over_so_far: EstimateNumbers  # what it earns more than what was logged
+    behind_best: EstimateNumbers | None  # what the best earns more; None for the best itself
+    behind_at_least: float | None  # at least so much, for all together, approximately
+    lower: float | None  # floor and ceiling, which hold for all together
+    upper: float | None
+    promised: bool
+    unsupported: float | None  # the share of its time in decisions that the log never saw; None for numbers
+    limits_kept: bool
+    costs: dict[str, EstimateNumbers]
+    verdict: str  # beside what was logged
+
+
+class ComparisonSummary(TypedDict):
+    """Several policies on one log."""
+
+    best: str
+    safest: str | None
+    verdict: str  # "clear", "cannot tell" or "do not use"
+    clear: bool
+    behind: float | None
+    behind_proven: float | None
+    confidence: float
+    promised: bool
+    withheld: list[str]
+    ledger: list[dict[str, object]] | None
+    table: list[Standing]
+    policies: list[dict[str, object]]  # the summary of each

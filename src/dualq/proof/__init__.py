@@ -4,6 +4,7 @@ ledger                        delta, handed out once
 evidence, noise, successors   the two events, and the counts they rest on
 confidence_sets, floors       all that the log does not exclude, and the least that every pair is worth in it
 proving, certificate, costs   floor of a policy, ceiling of all policies, bounds of costs, and what they rest on
+betting                       the mean of importance-weighted returns, where propensities were logged
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dualq.base.faces import face
 
 if TYPE_CHECKING:
     from dualq.proof.anytime import RunningMean as RunningMean
+    from dualq.proof.betting import weighted_bounds as weighted_bounds
     from dualq.proof.certificate import Certificate as Certificate
     from dualq.proof.certificate import Wanted as Wanted
     from dualq.proof.costs import AverageBounds as AverageBounds
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from dualq.proof.costs import known_cost as known_cost
     from dualq.proof.evidence import merged_counts as merged_counts
     from dualq.proof.evidence import paid_at_the_end as paid_at_the_end
+    from dualq.proof.evidence import paying_counts as paying_counts
     from dualq.proof.ledger import Ledger as Ledger
     from dualq.proof.proving import certificate_of as certificate_of
     from dualq.proof.proving import certified as certified

@@ -101,3 +101,16 @@ def label_of(words: str) -> Label:
             raise LogError(f"the state {words} is not JSON; write it as '{{\"stock\": 3}}'") from None
         return words
     return tuple(cast("list[Label]", label)) if isinstance(label, list) else label
+
+
+def range_of(option: str, words: str | None) -> tuple[float, float] | None:
+    """Two numbers from LO,HI."""
+    if words is None:
+        return None
+    try:
+        low, high = map(float, words.split(","))
+    except ValueError:
+        raise LogError(
+            f"{option} {words}: must be two numbers, LO,HI, such as {option}=-10,50", argument=option, value=words
+        ) from None
+    return low, high

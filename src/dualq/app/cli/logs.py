@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dualq.app.cli.columns import action_bins_of, bins_of, label_of, listed, numbers_of, or_none, ranges_of, reading
+from dualq.app.cli.columns import label_of, range_of
+from dualq.app.cli.reading import Opening, reads_a_log
 from dualq.app.cli.shared import Json, console, option, print_files, print_json, stages, working
-from dualq.base import LogError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,36 +31,9 @@ State = Annotated[
 ]
 
 
+@reads_a_log
 def learn(
-    log: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[LOG]",
-            help="A file, folder, glob or database. Without one: the example that ships with dualq.",
-            show_default=False,
-        ),
-    ] = None,
-    state: Annotated[str | None, reading("state")] = None,
-    action: Annotated[str | None, reading("action")] = None,
-    reward: Annotated[str | None, reading("reward")] = None,
-    next_state: Annotated[str | None, reading("next_state")] = None,
-    episode: Annotated[str | None, reading("episode")] = None,
-    time: Annotated[str | None, reading("time")] = None,
-    terminal: Annotated[str | None, reading("terminal")] = None,
-    truncated: Annotated[str | None, reading("truncated")] = None,
-    cost: Annotated[list[str] | None, reading("costs")] = None,
-    bins: Annotated[list[str] | None, reading("bins")] = None,
-    action_bins: Annotated[str | None, reading("action_bins")] = None,
-    numbers: Annotated[str | None, reading("numbers")] = None,
-    columns: Annotated[str | None, reading("columns")] = None,
-    delimiter: Annotated[str | None, reading("delimiter")] = None,
-    table: Annotated[str | None, reading("table")] = None,
-    since: Annotated[str | None, reading("since")] = None,
-    until: Annotated[str | None, reading("until")] = None,
-    clock: Annotated[str | None, reading("clock")] = None,
-    day_first: Annotated[bool | None, reading("day_first")] = None,
-    reward_range: Annotated[str | None, reading("reward_range")] = None,
-    cost_range: Annotated[list[str] | None, reading("cost_ranges")] = None,
+    given: Opening,
     value_range: Annotated[
         str | None, option("LO,HI", "What a policy can earn in total, if you know more than the rewards say.")
     ] = None,
@@ -98,12 +71,10 @@ def learn(
     online: Annotated[
         bool, typer.Option("--online", help="Use Algorithm 1 of the paper, row by row, instead of the exact solution.")
     ] = False,
-    skip_bad: Annotated[bool, reading("skip_bad")] = False,
     assume: Annotated[
         list[str] | None,
         option("WHAT", 'What you vouch for: "set aside" (rows set aside are like the others); may be repeated.'),
     ] = None,
-    quarantine: Annotated[Path | None, reading("quarantine")] = None,
     out: Annotated[
         Path | None,
         option("DIR", "Write report.html, policy.csv, fit.json and solution.npz to this folder."),
@@ -117,66 +88,12 @@ def learn(
     recognised. It does not matter who decided, or how; that may even have changed over time.
     """
     with stages("Reading the log") as begin:
-        given = (
-            state,
-            action,
-            reward,
-            next_state,
-            episode,
-            time,
-            terminal,
-            truncated,
-            cost,
-            bins,
-            action_bins,
-            numbers,
-            table,
-            delimiter,
-            columns,
-        )
-        if log is None and any((*given, reward_range, cost_range, quarantine, since, until, clock)):
-            raise LogError("options say how to read a log, but no LOG is given; give the file, or leave them out")
-        if quarantine is not None and not skip_bad:
-            raise LogError("--quarantine says where bad rows go, but without --skip-bad the first of them stops")
-        told: dict[str, Any]
-        if log is None:
-            from dualq.worlds import sample_log as shipped
-
-            source, told = shipped.path(), shipped.COLUMNS
-        else:
-            source, told = (
-                log,
-                {
-                    "state": listed(state),
-                    "action": listed(action),
-                    "reward": reward,
-                    "next_state": or_none(listed(next_state)),
-                    "episode": or_none(listed(episode)),
-                    "time": or_none(time),
-                    "terminal": or_none(terminal),
-                    "truncated": or_none(truncated),
-                    "costs": cost or (),
-                    "bins": bins_of(bins or []),
-                    "action_bins": action_bins_of(action_bins),
-                    "numbers": numbers_of(numbers),
-                    "columns": listed(columns),
-                    "table": table,
-                    "delimiter": delimiter,
-                    "since": since,
-                    "until": until,
-                    "clock": clock,
-                    "day_first": day_first,
-                    "reward_range": _range("--reward-range", reward_range),
-                    "cost_ranges": ranges_of(cost_range or []),
-                    "skip_bad": skip_bad,
-                    "quarantine": quarantine,
-                },
-            )
+        log = given()
         from dualq.offline import learn as learn_from
 
         fit = learn_from(
-            source,
-            **told,
+            log.source,
+            **log.told,
             discount=discount,
             confidence=confidence,
             start=start,
@@ -185,7 +102,7 @@ def learn(
             solver="online" if online else "exact",
             limits=limit or None,
             margin=margin,
-            value_range=_range("--value-range", value_range),
+            value_range=range_of("--value-range", value_range),
             assume=assume or (),
             approximation=approximation,
             progress=begin,
@@ -196,7 +113,7 @@ def learn(
         return
     page = console()
     print_fit_of(fit, page)
-    if log is None:
+    if log.shipped:
         page.print(
             "\nThis log is an example that ships with dualq; it is simulated. For your own: `dualq look LOG`, then "
             "`dualq learn LOG --state A,B --action X --reward R --time T`."
@@ -240,9 +157,10 @@ def explain(run: Run, state: State, as_json: Json = False) -> None:
     if as_json:
         print_json(facts)
         return
+    from dualq.app.report.decision_words import explained
     from dualq.app.report.limit_words import chosen_under
     from dualq.app.report.terminal import columns
-    from dualq.app.report.words import explained, named, verdict
+    from dualq.app.report.words import named, verdict
 
     page = console()
     if fit.verdict == "do not use":
@@ -276,14 +194,3 @@ def _explain_numbers(fit: NumberFit, facts: NumberFacts, as_json: bool) -> None:
         page.print(line, markup=False)
 
 
-def _range(option: str, words: str | None) -> tuple[float, float] | None:
-    """Two numbers from LO,HI."""
-    if words is None:
-        return None
-    try:
-        low, high = map(float, words.split(","))
-    except ValueError:
-        raise LogError(
-            f"{option} {words}: must be two numbers, LO,HI, such as {option}=-10,50", argument=option, value=words
-        ) from None
-    return low, high

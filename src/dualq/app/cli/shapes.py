@@ -1,6 +1,8 @@
 """What `--json` prints, command by command: one object, with the keys that programs read.
 
 learn       the summary of the fit (`dualq.offline.FitSummary`) and the files written
+evaluate    the summary of the evaluation (`EvaluationSummary` of offline/shapes.py) and the files written
+compare     the summary of the comparison (`ComparisonSummary`) and the files written
 explain     `dualq.offline.StateFacts`
 look        `dualq.logs.Look.summary()`
 reproduce   summary.json, as `dualq.paper.reproduce` writes it

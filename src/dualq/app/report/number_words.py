@@ -8,7 +8,9 @@ from dualq.app.report.words import START, USUALLY, about, estimate, listed, numb
 from dualq.base import count
 
 if TYPE_CHECKING:
-    from dualq.offline import Candidate, Estimate, NumberFacts, NumberFit
+    from dualq.base import Labels, StateColumns
+    from dualq.logs import NumberRows
+    from dualq.offline import Candidate, Estimate, NumberFacts, NumberFit, Read
 
 MOST_NAMED = 10  # columns, labels: of longer lists the first
 LEARNERS = {
@@ -144,20 +146,32 @@ def _short(e: Estimate) -> str:
 
 def read(fit: NumberFit) -> list[tuple[str, str]]:
     """What was read: a fact a line."""
-    labels = [f"{name} ({count(len(labels), 'label')})" for name, labels in fit.columns.categories.items()]
+    return facts_read(fit.read, fit.columns, fit.actions, fit.rows, fit.left_out)
+
+
+def rows_read(opened: Read, rows: NumberRows, left_out: tuple[int, int]) -> list[tuple[str, str]]:
+    """The same of rows that nothing was learned from."""
+    return facts_read(opened, rows.columns, rows.actions, len(rows), left_out)
+
+
+def facts_read(
+    opened: Read, columns: StateColumns, actions: Labels, rows: int, left_out: tuple[int, int]
+) -> list[tuple[str, str]]:
+    """What was read: a fact a line."""
+    labels = [f"{name} ({count(len(labels), 'label')})" for name, labels in columns.categories.items()]
     facts = [
-        ("rows", f"{fit.rows:,} from {fit.read.source}"),
-        ("numbers", listed(_short_list(list(fit.columns.numbers))) if fit.columns.numbers else "none"),
+        ("rows", f"{rows:,} from {opened.source}"),
+        ("numbers", listed(_short_list(list(columns.numbers))) if columns.numbers else "none"),
         *([("categories", listed(_short_list(labels)))] if labels else []),
-        ("actions", listed(_short_list([said(fit.actions.named(a)) for a in range(len(fit.actions))]))),
+        ("actions", listed(_short_list([said(actions.named(a)) for a in range(len(actions))]))),
     ]
-    dropped, skipped = fit.left_out
+    dropped, skipped = left_out
     if dropped:
         facts.append(("left out", f"{count(dropped, 'row')} without a next state"))
     if skipped:
-        facts.append(("set aside", f"{count(skipped, 'bad row')}, listed in {fit.read.quarantine}"))
-    for part, columns in fit.read.guessed.items():
-        facts.append((part.replace("_", " "), f"{listed(list(columns))}, recognised by name"))
+        facts.append(("set aside", f"{count(skipped, 'bad row')}, listed in {opened.quarantine}"))
+    for part, names in opened.guessed.items():
+        facts.append((part.replace("_", " "), f"{listed(list(names))}, recognised by name"))
     return facts
 
 

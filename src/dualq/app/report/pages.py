@@ -1,4 +1,4 @@
-"""What a fit shows of itself: all that `Fit` and `Frontier` ask of this room.
+"""What a fit shows of itself: all that `Fit`, `Frontier`, `Evaluation` and `Comparison` ask of this room.
 
 A fit lies below the pages that show it: these are its only calls upwards.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dualq.app.report.charts import Row
-    from dualq.offline import Fit, Frontier, NumberFit
+    from dualq.offline import Comparison, Evaluation, Fit, Frontier, NumberEvaluation, NumberFit
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,56 @@ class NumberPages:
         from dualq.app.report.number_pages import number_report
 
         return number_report(self.fit)
+
+
+@dataclass(frozen=True)
+class EvaluationPages:
+    """A policy from outside, judged by a log, as people see it."""
+
+    evaluation: Evaluation | NumberEvaluation
+
+    def brief(self) -> str:
+        """Two lines, for those who print it."""
+        from dualq.app.report.evaluation_words import brief
+
+        return brief(self.evaluation)
+
+    def notebook(self) -> str:
+        """A piece of HTML for a notebook."""
+        from dualq.app.report.evaluation_pages import evaluation_fragment
+
+        return evaluation_fragment(self.evaluation)
+
+    def report(self) -> str:
+        """The whole report: one HTML page that needs no network."""
+        from dualq.app.report.evaluation_pages import evaluation_report
+
+        return evaluation_report(self.evaluation)
+
+
+@dataclass(frozen=True)
+class ComparisonPages:
+    """Several policies, judged by one log, as people see them."""
+
+    comparison: Comparison
+
+    def brief(self) -> str:
+        """Two lines, for those who print it."""
+        from dualq.app.report.comparison_pages import brief
+
+        return brief(self.comparison)
+
+    def notebook(self) -> str:
+        """A piece of HTML for a notebook."""
+        from dualq.app.report.comparison_pages import comparison_fragment
+
+        return comparison_fragment(self.comparison)
+
+    def report(self) -> str:
+        """The whole report: one HTML page that needs no network."""
+        from dualq.app.report.comparison_pages import comparison_report
+
+        return comparison_report(self.comparison)
 
 
 def frontier_chart(frontier: Frontier, band: bool, marked: float | None, width: int | None) -> str:

@@ -25,7 +25,7 @@ from dualq.base import count, outwards, p_value, sentence, visible
 
 if TYPE_CHECKING:
     from dualq.base import Label
-    from dualq.offline import Change, Estimate, Fit, StateFacts
+    from dualq.offline import Change, Estimate, Evaluation, Fit
     from dualq.proof import Certificate, Wanted
 
 MANY = 0.05  # the part of a log's rows without a next state, above which it is asked whether episodes end there
@@ -87,17 +87,17 @@ def listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def noted(fit: Fit, words: str) -> str:
+def noted(fit: Fit | Evaluation, words: str) -> str:
     """A remark as a sentence."""
-    return sentence(words, [name for columns in fit.settings["columns"].values() for name in columns])
+    return sentence(words, [name for columns in fit.read.columns.values() for name in columns])
 
 
-def one_shot(fit: Fit) -> bool:
+def one_shot(fit: Fit | Evaluation) -> bool:
     """Whether only the next reward counts: one decision per case, as in an experiment or a bandit."""
-    return fit.settings["discount"] == 0.0
+    return fit.modelled.discount == 0.0
 
 
-def per(fit: Fit) -> str:
+def per(fit: Fit | Evaluation) -> str:
     """What follows an amount that is earned: nothing, or `per decision`."""
     return " per decision" if one_shot(fit) else ""
 
@@ -109,7 +109,7 @@ def verdict(fit: Fit) -> str:
     """The verdict and the numbers it rests on."""
     word = fit.verdict.capitalize()
     if fit.contradicted:
-        found = listed([f"that {reason}" for reason in _distinct(fit.withheld[: len(fit.contradicted)])])
+        found = listed([f"that {reason}" for reason in distinct(fit.withheld[: len(fit.contradicted)])])
         return f"{word}. The log shows {found}, so the numbers below cannot be trusted."
     both = f"The new policy is expected to earn {estimate(fit.expected)}{per(fit)}"
     both += f"; what was done so far earns {estimate(fit.logged)}."
@@ -146,7 +146,7 @@ def brief(fit: Fit) -> str:
     first = f"Fit: {fit.verdict}. Expected {estimate(fit.expected)}{per(fit)}, so far {estimate(fit.logged)}."
     promise = fit.certificate
     if promise is None or fit.withheld:
-        return f"{first}\n  Nothing is guaranteed: {listed(_distinct(fit.withheld))}."
+        return f"{first}\n  Nothing is guaranteed: {listed(distinct(fit.withheld))}."
     if not promise.informative:
         return f"{first}\n  Nothing useful is guaranteed yet: too few rows."
     sure = percent(fit.confidence)
@@ -172,8 +172,8 @@ def guarantee(fit: Fit, ranges: Sequence[str] = (), limits: Sequence[str] = ()) 
     if promise is None:
         return ["Nothing is guaranteed: no certificate was asked for. Use --certificate proven."]
     if fit.withheld:
-        reasons = [FEW_ROWS if reason.startswith(FEW_ROWS) else reason for reason in _distinct(fit.withheld)]
-        return [f"Nothing is guaranteed: {listed(reasons)}.", *_remedies(fit)]
+        reasons = [FEW_ROWS if reason.startswith(FEW_ROWS) else reason for reason in distinct(fit.withheld)]
+        return [f"Nothing is guaranteed: {listed(reasons)}.", *remedies(fit)]
     sure = percent(fit.confidence)
     if not promise.informative:
         return [_too_wide(promise, sure)]
@@ -201,12 +201,12 @@ def _too_wide(promise: Certificate, sure: str) -> str:
     )
 
 
-def _distinct(reasons: Sequence[str]) -> list[str]:
+def distinct(reasons: Sequence[str]) -> list[str]:
     """Without those that only say more precisely what another one says: that the system changed, near the end."""
     return [one for one in reasons if not any(one != other and one.startswith(other) for other in reasons)]
 
 
-def _remedies(fit: Fit) -> list[str]:
+def remedies(fit: Fit | Evaluation) -> list[str]:
     """What the log says against a guarantee in full, and what would help; a change is told once."""
     against = {
         what for what in fit.contradicted if what != "recent" or not {"dynamics", "rewards"} & {*fit.contradicted}
@@ -221,7 +221,7 @@ def _remedies(fit: Fit) -> list[str]:
     return words
 
 
-def warnings(fit: Fit) -> list[str]:
+def warnings(fit: Fit | Evaluation) -> list[str]:
     """What else must be read before any number: warnings that are not among the reasons given already."""
     told = {check.words for check in fit.evidence}
     return [noted(fit, words) for words in fit.warnings if not any(words.startswith(w) for w in told)]
@@ -314,7 +314,7 @@ def worth_table(fit: Fit) -> tuple[list[str], list[list[str]]]:
         [["the new policy", estimate(fit.expected)], ["what was done so far", estimate(fit.logged)]],
     )
     if fit.returns is not None:
-        rows.append([_returned(fit), estimate(fit.returns)])
+        rows.append([returned(fit), estimate(fit.returns)])
     if promise is not None and promise.informative:
         sure = percent(fit.confidence)
         header.append(f"bounds, {sure}, not guaranteed" if fit.withheld else f"guaranteed ({sure}), as said above")
@@ -324,8 +324,9 @@ def worth_table(fit: Fit) -> tuple[list[str], list[list[str]]]:
     return header, [[*row, *[""] * (len(header) - len(row))] for row in rows]
 
 
-def _returned(fit: Fit) -> str:
-    if fit.settings.get("returns_filled", 0.0) < HARDLY:
+def returned(fit: Fit | Evaluation) -> str:
+    """What the log's own returns are called."""
+    if fit.modelled.returns_filled < HARDLY:
         return "what the log's episodes really earned"
     return "the log's episodes, continued where they were cut off"
 
@@ -333,29 +334,35 @@ def _returned(fit: Fit) -> str:
 USUALLY = "About 19 times in 20 the truth is within twice the ±."
 
 
-def earned(fit: Fit) -> str:
+def earned(fit: Fit | Evaluation) -> str:
     """What the amounts are."""
+    where, discount = fit.modelled.counted.where, fit.modelled.discount
     if one_shot(fit):
-        over = "" if fit.settings["start"] == "log" else f", {START[fit.settings['start']]}"
+        over = "" if where == "log" else f", {START[where]}"
         return f"All amounts are average rewards of one decision{over}. ± is one standard error. {USUALLY}"
-    discount = fit.settings["discount"]
+    return added_up(where, discount)
+
+
+def added_up(where: str, discount: float) -> str:
+    """The same where later rewards count."""
+    steps = about(round(1.0 / (1.0 - discount)))
     return (
-        f"All amounts are rewards added up over time, starting {START[fit.settings['start']]}; each step later, a "
-        f"reward counts {discount:g} times as much, so about the next {about(round(1.0 / (1.0 - discount)))} steps "
-        f"count (--discount). ± is one standard error. {USUALLY}"
+        f"All amounts are rewards added up over time, starting {START[where]}; each step later, a reward counts "
+        f"{discount:g} times as much, so about the next {steps} steps count (--discount). ± is one standard error. "
+        f"{USUALLY}"
     )
 
 
-def really_earned(fit: Fit) -> list[str]:
+def really_earned(fit: Fit | Evaluation) -> list[str]:
     """What the log really earned, beside what the model says."""
     check = fit.returns_check
     if fit.returns is None or check is None:
         return []
-    if not check.tested:
-        return ["There are too few episodes to compare what they really earned with the model."]
-    if check.found:
-        return [sentence(check.words)]
-    what = "the estimate for what was done so far" if fit.settings["start"] == "episodes" else "the model of the log"
+    if check.found or not check.tested:
+        few = "There are too few episodes to compare what they really earned with the model."
+        return [sentence(check.words) if check.found else few]
+    begun = fit.modelled.counted.where == "episodes"
+    what = "the estimate for what was done so far" if begun else "the model of the log"
     return [f"What the log's episodes earned agrees with {what} ({p_value(check.p_value)})."]
 
 
@@ -413,27 +420,27 @@ def pair(fit: Fit, one: Wanted) -> str:
     return f"{state}, {action} ({count(one.visits, 'row')} so far)"
 
 
-def read(fit: Fit) -> list[tuple[str, str]]:
+def read(fit: Fit | Evaluation) -> list[tuple[str, str]]:
     """What was read: a fact a line."""
-    counts, settings = fit.counts, fit.settings
+    counts, opened = fit.counts, fit.read
     low, high = counts.reward_range
     known = "as you said" if counts.range_known else "as seen in the log"
     facts = [
-        ("rows", f"{counts.total:,} from {settings['source']}"),
+        ("rows", f"{counts.total:,} from {opened.source}"),
         ("states", f"{len(counts.states):,}: {listed(counts.states.names)}"),
         ("actions", f"{len(counts.actions):,}: {listed(counts.actions.names)}"),
         ("rewards", f"{number(low)} to {number(high)}, {known}"),
     ]
-    for column, edges in settings["bins"].items():
+    for column, edges in opened.bins.items():
         facts.append(("bins", f"{column}, cut at {listed([f'{edge:g}' for edge in edges])}"))
-    if settings["set_aside"]:
-        facts.append(("set aside", f"{count(fit.coverage.skipped, 'bad row')}, listed in {settings['set_aside']}"))
-    for part, columns in settings["guessed"].items():
+    if fit.coverage.skipped:
+        facts.append(("set aside", f"{count(fit.coverage.skipped, 'bad row')}, listed in {opened.quarantine}"))
+    for part, columns in opened.guessed.items():
         facts.append((f"{part.replace('_', ' ')}", f"{listed(columns)}, guessed from its name or its values"))
     return facts
 
 
-def covered(fit: Fit) -> list[tuple[str, str]]:
+def covered(fit: Fit | Evaluation) -> list[tuple[str, str]]:
     """What the log covers and what it does not, and what was tested: a fact a line."""
     visits, coverage = fit.counts.visits, fit.coverage
     pairs, seen = visits.size, int((visits > 0).sum())
@@ -455,7 +462,7 @@ P_EXPLAINED = (
 )
 
 
-def tests(fit: Fit) -> list[str]:
+def tests(fit: Fit | Evaluation) -> list[str]:
     """What the log itself says of the assumptions, as far as it was tested."""
     told = {"returns", "dynamics", "memory"} if one_shot(fit) else {"returns"}  # elsewhere, or of no concern
     found = [check for check in fit.evidence if check.found or check.what not in told]
@@ -471,30 +478,3 @@ def assumptions(fit: Fit) -> list[str]:
     if promise is None:
         return []
     return [sentence(words) for words in promise.assumptions[1 if promise.method == "proven" else 0 :]]
-
-
-# ---- single decisions
-
-
-def explained(fit: Fit, facts: StateFacts) -> tuple[str, list[str], list[list[str]], str]:
-    """What `dualq explain` says of a state: a line, the table's header and rows, and a line below."""
-    rows, share = count(facts["rows"], "row"), percent(facts["time_share"])
-    first = f"{rows} in the log. {share} of the new policy's decisions are made here."
-    names = fit.counts.actions.names
-    body = [
-        [
-            *(str(row[name]) for name in names),
-            f"{row['rows']:,}",
-            percent(row["logged_share"]),
-            "not known" if row["value"] is None else number(row["value"]),
-            "" if row["value"] is None else f"{number(row['low'])} to {number(row['high'])}",
-            percent(row["recommended"]) if row["recommended"] else "",
-        ]
-        for row in facts["actions"]
-    ]
-    sure = percent(fit.confidence)
-    below = f"earns: what this decision is expected to earn, with its {sure} interval"
-    below += (
-        "." if one_shot(fit) else " for this one step; what follows is taken as exactly known. These are estimates."
-    )
-    return first, [*names, "rows", "so far", "earns", f"{sure} interval", "new policy"], body, below

@@ -52,6 +52,7 @@ class Trace:
     t: Array  # the clock as a number (seconds of a date), or nan where it is text
     shape: tuple[int, int]  # how many states and actions
     costs: Mapping[str, Array] = field(default_factory=dict)
+    propensity: Array | None = None  # with which probability the action was taken, where that was recorded
     raw: Mapping[str, Array] = field(default_factory=dict)  # {binned column of the state: its numbers}
     raw_next: Mapping[str, Array] = field(default_factory=dict)  # the same of the next state, where it has columns
     bins: Mapping[str, Bins] = field(default_factory=dict)  # of the state's columns
@@ -148,7 +149,7 @@ def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
     raw_next = {c: f"raw{list(q.schema.columns).index(after[c])}" for c in binned if c in after}
     order = [*q.e, *(["t"] if "t" in table.columns else [])]
     names = [*q.s, *q.a, *q.n, *q.numbers, *(x for x in ("ended", "cut", "gap") if x in table.columns)]
-    names += [*order, "bad", *raw.values(), *raw_next.values()]
+    names += [*order, "bad", *raw.values(), *raw_next.values(), *(["p"] if "p" in table.columns else [])]
     column, by = shared_clock(q) if "t" in table.columns else (None, "")
     clocks = {"t_number": _number(table.t) if "t" in table.columns else null("float64")}
     clocks |= {} if column is None else {"clock": _number(table[column])}
@@ -171,6 +172,7 @@ def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
         t=found["t_number"].to_numpy().astype(float),
         shape=(len(states.labels), len(actions.labels)),
         costs={column: numbers[name] for name, column in zip(q.c, q.schema.costs, strict=True)},
+        propensity=_floats(found["p"]) if "p" in found.column_names else None,
         raw={column: _floats(found[name]) for column, name in raw.items()},
         raw_next={column: _floats(found[name]) for column, name in raw_next.items()},
         bins={column: q.bins[column] for column in binned},

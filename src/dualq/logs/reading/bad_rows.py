@@ -131,6 +131,7 @@ def check_text(opened: Source, q: Questions) -> None:
     """A reward, a cost or a time that is text: an error that shows one, unless such rows are to be skipped."""
     types, name = opened.table.schema(), opened.name
     parts = [("reward", q.schema.reward), *(("cost", c) for c in q.schema.costs)]
+    parts += [("propensity", q.schema.propensity)] if q.schema.propensity is not None else []
     if q.time_as == MOSTLY:
         parts.append(("time", str(q.schema.time)))
     for part, column in parts:

@@ -77,7 +77,7 @@ def check_types(name: str, table: Table, schema: Schema, bins: Mapping[str, obje
         if column not in (None, ROW) and _family(types[column]) not in ("flags", "numbers", "text"):
             wrong = f"{name}: the {part} column {column!r} holds {_words(types[column])}; it must hold {FLAGS}"
             raise LogError(wrong, argument=part, column=column)
-    for column in (schema.reward, *schema.costs):
+    for column in (schema.reward, *schema.costs, *((schema.propensity,) if schema.propensity else ())):
         kind = types[column]
         if not (kind.is_numeric() or kind.is_boolean() or kind.is_string()):
             wrong = f"{name}: the column {column!r} holds {_words(kind)}; it must hold numbers"

@@ -161,6 +161,10 @@ def _some_bad(groups: pa.Table, extremes: pa.Table, q: Questions) -> bool:
             low, high = _seen(extremes, name)
             if low < known[0] or high > known[1]:
                 return True
+    if q.schema.propensity is not None:
+        low, high = _seen(extremes, "p")
+        if (extremes["p_known"].to_numpy() != extremes["n"].to_numpy()).any() or not 0.0 < low <= high <= 1.0:
+            return True
     for column in ("t_known", "cut_known", *(f"{e}_known" for e in q.e)):
         if column in groups.column_names and (groups[column].to_numpy() != n).any():
             return True

@@ -2,6 +2,7 @@
 
     s0 s1 ..  a0 ..  n0 ..     the state's columns, the action's, the next state's; numbers in bins as the bin's place
     r  c0 ..                   reward and costs
+    p                          with which probability the action was taken, where that was recorded
     ended                      the episode ended here: nothing follows
     cut                        the episode was cut off here
     e0 ..  t                   episode and time
@@ -139,6 +140,8 @@ class Decisions:
         for names, columns in ((self.s, schema.state), (self.a, schema.action), (self.n, schema.next_state)):
             made |= {name: self._label(table, column) for name, column in zip(names, columns, strict=False)}
         made |= {name: number(table[column]) for name, (column, _) in self.numbers.items()}
+        if schema.propensity is not None:
+            made["p"] = number(table[schema.propensity])
         made |= {name: table[column] for name, column in zip(self.e, schema.episode, strict=True)}
         if schema.time is not None:
             made["t"] = self.moment(table["dualq_time" if schema.time == ROW else schema.time])
@@ -314,6 +317,10 @@ class Decisions:
                 low, high = known
                 words = f"the known range is [{low:g}, {high:g}]"
                 found.append(Condition((column,), words, (value < low) | (value > high)))
+        if schema.propensity is not None:
+            outside = (table.p.isnull() | ~((table.p > 0.0) & (table.p <= 1.0))).fill_null(True)
+            words = "the probability of an action that was taken must be more than 0, and at most 1"
+            found.append(Condition((schema.propensity,), words, outside))
         for name, column in (("ended", schema.terminal), ("cut", schema.truncated)):
             if column not in (None, ROW):
                 found.append(Condition((column,), f"a flag must be {FLAGS}", table[name].isnull()))

@@ -73,6 +73,12 @@ READING = _listed(
             looks=True,
         ),
         Option(
+            "propensity",
+            "COLUMN",
+            "With which probability the logged action was taken, if that was recorded: for evaluate.",
+            is_column=True,
+        ),
+        Option(
             "bins",
             "COLUMN=N",
             "Cut numbers into N bins with equally many rows, or at edges: COLUMN=0,10,50. `auto` finds bins.",

@@ -50,7 +50,7 @@ class Questions(Decisions):
 
     def _extremes(self, table: Table) -> dict[str, Expression]:
         found: dict[str, Expression] = {}
-        for name in self.numbers:
+        for name in (*self.numbers, *(["p"] if "p" in table.columns else [])):
             value = table[name]
             found |= {f"{name}_known": value.count(), f"{name}_low": value.min(), f"{name}_high": value.max()}
         return found

@@ -53,6 +53,7 @@ def read_log(
     terminal: OneColumn = None,
     truncated: OneColumn = None,
     costs: Columns = None,
+    propensity: str | None = None,
     bins: BinsAsked | None = None,
     action_bins: ActionBins | None = None,
     numbers: Columns = None,
@@ -97,6 +98,9 @@ def read_log(
         True where a recording stopped. "last": recordings stopped with the last rows.
     costs : list of str, optional
         Columns whose average a policy may be told to keep below a limit.
+    propensity : str, optional
+        With which probability the logged action was taken, where that was recorded: between 0 and 1, and not 0.
+        `evaluate` then weighs the log's own returns too.
     bins : {column: int, list of edges or "auto"} or "auto", optional
         How numbers in the state or the action become labels: so many bins with equally many rows, or between these
         edges. "auto" finds them in the earliest rows, and counts the others.
@@ -168,6 +172,7 @@ def read_log(
         "terminal": terminal,
         "truncated": truncated,
         "costs": opened.metadata.costs if costs is None else costs,
+        "propensity": propensity,
     }
     opened, given, last = _last_rows(opened, given)
     listed = [names for names in given.values() if isinstance(names, list | tuple)]

@@ -39,6 +39,7 @@ COMMON = {
 
 # Parts that one column cannot play together. Others may share one: a day can be the time and part of the state.
 TWICE = (("state", "action"), ("state", "next_state"), ("action", "next_state"), ("terminal", "truncated"))
+BESIDE = ("costs", "propensity")  # parts that are never guessed
 BEFORE, AFTER = ("state", "action"), ("reward", "costs")  # what is known when the decision is made, and what is not
 
 
@@ -55,6 +56,7 @@ class Schema:
     terminal: str | None = None
     truncated: str | None = None
     costs: tuple[str, ...] = ()
+    propensity: str | None = None  # the probability with which the action was taken
     guessed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -62,6 +64,7 @@ class Schema:
         """Every column that is used, each once."""
         single = (self.reward, *(None if c == ROW else c for c in (self.time, self.terminal)), self.truncated)
         used = (*self.state, *self.action, *self.next_state, *self.episode, *(c for c in single if c), *self.costs)
+        used = (*used, *((self.propensity,) if self.propensity else ()))
         return tuple(dict.fromkeys(used))
 
 
@@ -90,6 +93,7 @@ def schema_of(
         terminal,
         truncated,
         found["costs"],
+        next(iter(found["propensity"]), None),
         guessed,
     )
 
@@ -108,8 +112,8 @@ def parts_of(
             found[part] = ()
         elif wanted is not None:
             found[part] = _existing(name, part, as_names(part, wanted), columns)
-    costs = _existing(name, "costs", as_names("costs", given.get("costs") or ()), columns)
-    taken = {column for part in found.values() for column in part} | set(costs)
+    costs, chances = (_existing(name, part, as_names(part, given.get(part) or ()), columns) for part in BESIDE)
+    taken = {column for part in found.values() for column in part} | set(costs) | set(chances)
     for part in COMMON:
         if part in found:
             continue
@@ -118,7 +122,7 @@ def parts_of(
             guessed[part] = guess
             taken |= set(guess)
         found[part] = guess
-    return found | {"costs": costs}, guessed
+    return found | {"costs": costs, "propensity": chances}, guessed
 
 
 def without_guess(schema: Schema, part: str) -> Schema:
@@ -206,7 +210,7 @@ def _guess(part: str, columns: Sequence[str], found: Mapping[str, tuple[str, ...
 
 
 def _check(name: str, found: Mapping[str, tuple[str, ...]]) -> None:
-    for part in ("reward", "time", "terminal", "truncated"):
+    for part in ("reward", "time", "terminal", "truncated", "propensity"):
         if len(found[part]) > 1:
             raise LogError(
                 f"{name}: {part} is given as {', '.join(found[part])}; it must be one column",

@@ -54,9 +54,9 @@ def learn_numbers(opened: Read, asked: Asked, begin: Begin) -> NumberFit:
     log.check_ends()
     begin("Reading the log's rows")
     rows = log.number_rows()
-    _check_rows(rows)
-    _check_labels(rows)
-    where, starts = _starts(rows, asked.start, asked.discount)
+    check_rows(rows)
+    check_labels(rows)
+    where, starts = starts_of(rows, asked.start, asked.discount)
     task = Task(rows, asked, starts, begin)
     names, remarks = _learners(asked, rows)
     cells = task.cells if names == ["partition"] else None
@@ -102,7 +102,7 @@ def _kept(learner: str, limits: Sequence[PricedLimit]) -> str:
     return f"The {learner} policy comes nearest to the limits."
 
 
-def _check_rows(rows: NumberRows) -> None:
+def check_rows(rows: NumberRows) -> None:
     """A LogError where rows are too few for any function, or numbers too large to be squared."""
     if len(rows) < FEWEST_ROWS:
         wrong = f"{count(len(rows), 'row')} with a known next state: too few to learn a function of numbers"
@@ -113,7 +113,7 @@ def _check_rows(rows: NumberRows) -> None:
             raise LogError(f"{name} is {largest:g} somewhere; numbers beyond {LARGEST:g} must be corrected or left out")
 
 
-def _check_labels(rows: NumberRows) -> None:
+def check_labels(rows: NumberRows) -> None:
     """A LogError where a category has so many labels that nothing can be learned of each."""
     for name, labels in rows.columns.categories.items():
         if len(labels) > MOST_LABELS:
@@ -145,7 +145,7 @@ def _enough_for_cells(rows: NumberRows, seed: int) -> bool:
     return all(len(earlier_and_later(part)[0]) >= FEWEST for part in (rows, *rows.halves(seed)))
 
 
-def _starts(rows: NumberRows, start: Start, discount: float) -> tuple[str, States]:
+def starts_of(rows: NumberRows, start: Start, discount: float) -> tuple[str, States]:
     """Where value is measured: in a word, and as states; one decision per case is measured over all rows."""
     if start is None:
         start = "episodes" if rows.has_episodes and discount > 0.0 else "log"

@@ -45,7 +45,15 @@ class Groups:
     def factor(self, mdp: MDP, policy: TablePolicy, start: Array) -> float:
         """What the error of a policy's value is to be multiplied with; start: weights of the model's states."""
         occupancy = policy.occupancy(mdp, start + np.finfo(float).tiny)
-        return shared_factor(*self.rows, self.groups, policy.value(mdp), occupancy, mdp.discount)
+        return self.shared(self.influences(policy.value(mdp), occupancy, mdp.discount))
+
+    def influences(self, V: Array, occupancy: Array, discount: float) -> Array:
+        """psi of every row, for a policy with these values and visits."""
+        return influences(*self.rows, V, occupancy, discount)
+
+    def shared(self, psi: Array) -> float:
+        """What the error of a sum of these influences is to be multiplied with."""
+        return _factor(psi, self.groups)
 
 
 def shared_factor(
@@ -65,7 +73,11 @@ def shared_factor(
     groups      codes 0, 1, 2, ... of the time and of the episode of every row; None where the log has none
     V           (S or more,) values of the policy;  occupancy (S or more, A) its discounted visits from the start
     """
-    psi = influences(s, a, r, s_next, ended, V, occupancy, discount)
+    return _factor(influences(s, a, r, s_next, ended, V, occupancy, discount), groups)
+
+
+def _factor(psi: Array, groups: tuple[Array | None, Array | None]) -> float:
+    """The root of the largest variance by groups over that by rows, not less than 1."""
     rows = float(psi @ psi)
     if rows == 0.0:
         return 1.0

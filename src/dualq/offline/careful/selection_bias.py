@@ -106,7 +106,7 @@ def expect(
 def estimate(rows: Rows, mdp: MDP, policy: TablePolicy, start: Array, usual: Array) -> Estimate:
     """Value of a policy from the start in a model of the log, and its error; `usual` is V of the logged behaviour."""
     known = sampled(rows, mdp, policy, start, usual)
-    unseen = _reward_spread(rows) * known.occupancy[rows.supported].sum() / rows.total.sum()
+    unseen = reward_spread(rows) * known.occupancy[rows.supported].sum() / rows.total.sum()
     return Estimate(known.value, float(np.sqrt(known.variance + unseen**2)))
 
 
@@ -143,7 +143,7 @@ def log_variance(rows: Rows, moments: Moments) -> float:
     return float(squares / max(N - 1.0, 1.0))
 
 
-def _reward_spread(rows: Rows) -> float:
+def reward_spread(rows: Rows) -> float:
     """How far the log's rewards differ; where they never do, how far they could."""
     low, high = rows.counts.reward_range
     return float(np.ptp(rows.reward_mean)) or high - low

@@ -1,0 +1,185 @@
+"""The pages of a comparison: terminal, report and notebook, and what they say."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from dualq._version import __version__
+from dualq.app.report import evaluation_words as words
+from dualq.app.report.charts import Interval
+from dualq.app.report.evaluation_pages import drawn, interval_rows, warnings
+from dualq.app.report.page import heading, listed, note, note_below, page, section, table, text
+from dualq.app.report.page import verdict as verdict_box
+from dualq.app.report.words import FEW_ROWS, distinct, number, percent, remedies, small
+from dualq.app.report.words import estimate as said
+from dualq.app.report.words import listed as joined
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dualq.app.report.evaluation_words import AnyEvaluation
+    from dualq.offline import Comparison
+
+CALLED = {"so far": "what was done so far", "learned": "what dualq learns"}
+KINDS = {"clear": "better", "cannot tell": "cannot tell", "do not use": "do not use"}  # the colours of verdicts
+
+
+def called(name: str) -> str:
+    """A policy by its name."""
+    return CALLED.get(name, name)
+
+
+def verdict(c: Comparison) -> str:
+    """Which is best, and how clearly."""
+    if c.verdict == "do not use":
+        first = c.first
+        found = joined([f"that {reason}" for reason in distinct(first.withheld[: len(first.contradicted)])])
+        return f"Do not use. The log shows {found}, so the numbers below cannot be trusted."
+    best = called(c.best)
+    if c.clear:
+        behind = min(c.at_least(name) or 0.0 for name in c.names[1:])
+        return (
+            f"{_capital(best)} is best. It is expected to earn {said(c.first.expected)}, at least {number(behind)} "
+            f"more than any of the others ({percent(c.confidence)}, approximately, for all of them together)."
+        )
+    near = [called(name) for name in c.names[1:] if (c.at_least(name) or 0.0) <= 0.0]
+    return (
+        f"Cannot tell. {_capital(best)} has the highest estimate, {said(c.first.expected)}, but is not clearly better "
+        f"than {joined(near) if near else 'the others'}.{_short_of(c)}"
+    )
+
+
+def _short_of(c: Comparison) -> str:
+    if c.behind is None:
+        return ""
+    sure = percent(c.confidence)
+    return f" It falls short of the best of these by at most {number(c.behind)} ({sure}, approximately)."
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:] if words in CALLED.values() else words
+
+
+def guarantees(c: Comparison) -> list[str]:
+    """What holds for all policies together."""
+    table_like = [e for e in c if words.is_table(e)]
+    if not table_like or c.first.certificate is None:
+        return words.guarantees(c.first)[:1]
+    if not c.promised:
+        reasons = [FEW_ROWS if reason.startswith(FEW_ROWS) else reason for reason in distinct(c.withheld)]
+        return [f"Nothing is guaranteed of all of them: {joined(reasons)}.", *remedies(table_like[0])]
+    clauses = sorted(table_like[0].conditions, key=lambda clause: "lies outside" not in clause)
+    safest, behind = c.safest, c.behind_proven
+    first = f"Guaranteed ({percent(c.confidence)}), if {joined(clauses)}: all the bounds below, together"
+    floor = "" if safest is None else f". The highest floor is that of {called(safest)}, {_floor(c, safest)}"
+    short = (
+        "" if behind is None else f". {_capital(called(c.best))} falls short of the others by at most {number(behind)}"
+    )
+    return [
+        f"{first}{floor}{short}. Choosing the best of them by these bounds costs nothing: they hold for all at once."
+    ]
+
+
+def _floor(c: Comparison, name: str) -> str:
+    promise = c[name].certificate
+    return "" if promise is None else number(promise.lower)
+
+
+HEADER = ("policy", "expected", "over so far", "behind the best")
+EXPLAINED = (
+    "over so far: what the policy is expected to earn more than what was done so far. behind the best: what the first "
+    "policy earns more. Both have the error of the difference, which is smaller than the two errors would say: all "
+    "policies are judged by the same rows. never seen: the share of its time in decisions that the log never saw."
+)
+
+
+def standings(c: Comparison) -> tuple[list[str], list[list[str]]]:
+    """A row for each policy, the best first."""
+    costs = list(c.first.costs)
+    bounds = any(e.certificate is not None and e.certificate.informative for e in c)
+    sure = f"bounds, {percent(c.confidence)}" + ("" if c.promised else ", not guaranteed")
+    limits = bool(c.first.limits)
+    header = [*HEADER, *([sure] if bounds else []), *costs, *(["limits"] if limits else []), "never seen"]
+    return header, [_row(c, e, costs, bounds, limits) for e in c]
+
+
+def _row(c: Comparison, e: AnyEvaluation, costs: list[str], bounds: bool, limits: bool) -> list[str]:
+    promise, best = e.certificate, e is c.first
+    ends = "" if promise is None else f"{number(promise.lower)} to {number(promise.upper)}"
+    kept = "guaranteed" if e.limits_kept else ("expected" if all(x.basis != "missed" for x in e.limits) else "missed")
+    return [
+        called(e.name),
+        said(e.expected),
+        "" if e.name == "so far" else said(e.difference),
+        "" if best else said(c.over(e.name)),
+        *([ends] if bounds else []),
+        *(_cost(e, name) for name in costs),
+        *([kept] if limits else []),
+        "" if e.unsupported is None else percent(e.unsupported),
+    ]
+
+
+def _cost(e: AnyEvaluation, name: str) -> str:
+    one = e.costs[name].policy
+    return f"{one.value:.3g}" if one.standard_error is None else f"{one.value:.3g} ± {small(one.standard_error)}"
+
+
+def brief(c: Comparison) -> str:
+    """A line or two, for those who print it."""
+    return f"Comparison: {verdict(c)}\n  {', '.join(f'{e.name} {said(e.expected)}' for e in c)}"
+
+
+def all_warnings(c: Comparison) -> list[str]:
+    """Of all policies, each once; of one alone, with its name."""
+    every = {e.name: warnings(e) for e in c}
+    shared = [line for line in every[c.best] if all(line in lines for lines in every.values())]
+    own = [f"{called(name)}: {line[:1].lower()}{line[1:]}" for name, lines in every.items() for line in lines]
+    return [*shared, *(line for line in own if not any(line.endswith(one[1:]) for one in shared))]
+
+
+def print_comparison(c: Comparison, console: Console) -> None:
+    """Print the page."""
+    from dualq.app.report.terminal import SURE, Page
+
+    out = Page(console)
+    out.line(verdict(c), "bold")
+    out.gap()
+    for line in guarantees(c):
+        out.line(line, SURE if line.startswith("Guaranteed") else None)
+    out.lines((f"Warning: {line}" for line in all_warnings(c)), "bold")
+    out.heading("All policies, the best first")
+    out.table(*standings(c))
+    out.gap()
+    out.line(EXPLAINED, "dim")
+    out.heading("What they are")
+    out.facts([(called(e.name), words.source_of(e)) for e in c if e.name not in CALLED])
+    out.gap()
+    out.line(words.amounts(c.first))
+
+
+def comparison_report(c: Comparison) -> str:
+    """One HTML page."""
+    source = c.first.read.source
+    given = [f"{e.name}: {words.source_of(e)}" for e in c if e.name not in CALLED]
+    rows: list[Interval] = []
+    for e in c:
+        promise = e.certificate if e.promised and e.certificate is not None and e.certificate.informative else None
+        rows += interval_rows(called(e.name), e.expected, promise, c.confidence)
+    return page(
+        f"Policies compared by {source}",
+        f'<p class="muted">{len(c.names)} policies, judged by {escape(source)}</p>',
+        verdict_box(KINDS[c.verdict], verdict(c), guarantees(c), c.promised),
+        *(note(line, warn=True) for line in all_warnings(c)),
+        drawn(rows, c.confidence, c.promised),
+        section("All policies, the best first", table(*standings(c), stack=True), note_below(EXPLAINED)),
+        section("What they are", listed(given), heading("The amounts"), text(words.amounts(c.first))),
+        f'<p class="muted">Written by dualq {__version__}.</p>',
+    )
+
+
+def comparison_fragment(c: Comparison) -> str:
+    """What a notebook shows."""
+    word, _, rest = verdict(c).partition(". ")
+    top = f"<b style='font-size:1.3em'>{escape(word)}</b><br>{escape(rest)}"
+    return f"<div style='max-width:60em'>{top}{table(*standings(c))}</div>"

@@ -1,0 +1,458 @@
+"""evaluate, where states are made of numbers: a rule from outside, valued by the dual of the saddle problem.
+
+A rule is a function of the state's columns: a Python function, a line such as `order = 6 if stock <= 1 else 0`, or what
+was learned elsewhere over numbers. approximate/evaluation.py values it from the rows alone, doubly robust, with its
+error; approximate/logged.py says what the log itself earned, by the same clusters of rows, so that the difference has
+an error of its own. Nothing is promised of functions of numbers. What stands for it:
+
+    effective_size   the share of the rows that speak for the rule; below 3 % it goes where the log never was
+    misfit           what a forest still foretells of what is left over; above 5 % no error is given
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from dualq._version import __version__
+from dualq.base import DualqError, Label, LabelLike, LogError, States, write_whole
+from dualq.logs import Finding, NumberRows, Start, number_checks
+from dualq.model import FunctionPolicy, Policy, Rule
+from dualq.offline.approximate.candidates import Candidate
+from dualq.offline.approximate.evaluation import LEAST_EFFECTIVE, MOST_MISFIT, Evaluator
+from dualq.offline.approximate.evaluation import Evaluation as Found
+from dualq.offline.approximate.fit import BEYOND, NumberFit
+from dualq.offline.approximate.learning import LEVEL, check_labels, check_rows, starts_of
+from dualq.offline.approximate.logged import Logged, logged
+from dualq.offline.approximate.price_search import limits_on
+from dualq.offline.careful.selection_bias import Estimate
+from dualq.offline.evaluation import EVALUATION, limit_summary, made_folder, write_summary
+from dualq.offline.fit import Fit
+from dualq.offline.given_policies import PolicyGiven
+from dualq.offline.judging import CostOf, GivenLimit, scaled
+from dualq.offline.limited.parsing import LimitsGiven
+from dualq.offline.one_line_rules import OneLineRule, is_rule, parsed
+from dualq.offline.saved.loading import load
+from dualq.offline.stages import Read
+from dualq.offline.summary import estimate_summary
+from dualq.offline.trust import AGAINST, verdict
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class NumberTask:
+    """What is asked of a log of numbers."""
+
+    discount: float
+    confidence: float
+    start: Start
+    limits: LimitsGiven | None
+    value_range: tuple[float, float] | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class NumberJudge:
+    """A log of numbers, ready to value rules."""
+
+    read: Read
+    rows: NumberRows
+    task: NumberTask
+    where: str
+    start: States
+    findings: tuple[Finding, ...]
+    left_out: tuple[int, int]
+
+    @classmethod
+    def of(cls, opened: Read, task: NumberTask, begin: Callable[[str], None]) -> NumberJudge:
+        """Read a log's rows, and test them."""
+        log = opened.log
+        if log is None:
+            raise LogError("the log's rows were not saved; open the log again")
+        if task.value_range is not None:
+            raise LogError("value_range is for proofs, and of a function of numbers nothing is proven; leave it out")
+        log.check_ends()
+        begin("Reading the log's rows")
+        rows = log.number_rows()
+        check_rows(rows)
+        check_labels(rows)
+        where, start = starts_of(rows, task.start, task.discount)
+        return cls(opened, rows, task, where, start, number_checks(log.trace(), LEVEL), log.left_out)
+
+    @cached_property
+    def logged(self) -> Logged:
+        """What the log earned."""
+        return logged(self.rows, self.task.discount, self.start, self.task.seed)
+
+    @cached_property
+    def _by(self) -> Evaluator:
+        return Evaluator.of(self.rows, self.task.discount, self.start, self.task.seed)
+
+    def found(self, rule: Rule) -> Found:
+        """The value of a rule."""
+        return self._by.weighed(rule).earning(self._by.rows.r)
+
+    @cached_property
+    def logged_costs(self) -> dict[str, Logged]:
+        """What the log cost."""
+        rows, task = self.rows, self.task
+        return {
+            name: logged(rows.earning(cost), task.discount, self.start, task.seed) for name, cost in rows.costs.items()
+        }
+
+
+def evaluate_numbers(
+    opened: Read, policy: PolicyGiven, task: NumberTask, begin: Callable[[str], None]
+) -> NumberEvaluation:
+    """Judge a rule by a log whose state has numbers."""
+    judge = NumberJudge.of(opened, task, begin)
+    begin("Judging the policy")
+    return judged_rule(judge, policy)
+
+
+def judged_log(judge: NumberJudge, name: str) -> NumberEvaluation:
+    """What was logged, by its own returns, beside rules that were judged."""
+    return NumberEvaluation(judge, "what was done so far", None, judge.logged.evaluation, None, name)
+
+
+def judged_rule(judge: NumberJudge, policy: PolicyGiven, name: str = "this policy") -> NumberEvaluation:
+    """A rule, however it is given, judged by a log that is ready."""
+    source, rule, learned = number_rule(policy, judge)
+    return NumberEvaluation(judge, source, rule, judge.found(rule), learned, name)
+
+
+@dataclass(frozen=True, eq=False)
+class NumberEvaluation:
+    """What a log of numbers says of a rule; nothing is promised."""
+
+    judge: NumberJudge = field(repr=False)
+    source: str  # of the policy
+    rule: Rule | None = field(repr=False)  # None: what was logged
+    found: Found = field(repr=False)
+    learned: Candidate | None = None  # of the fit that learned it from this very log
+    name: str = "this policy"
+    version: str = __version__
+
+    approximation = "numbers"
+    certificate = None  # of a function of numbers nothing can be proven from a log alone
+    promised = False
+    unsupported = None  # a share of decisions is told by `effective_size` here
+
+    @property
+    def read(self) -> Read:
+        """The log, and how it was understood."""
+        return self.judge.read
+
+    @property
+    def policy(self) -> FunctionPolicy:
+        """The policy that was judged."""
+        if self.rule is None:
+            raise LogError("what was logged is no rule; `learn` imitates it where nothing better is found")
+        return FunctionPolicy(self.judge.rows.columns, self.judge.rows.actions, self.rule)
+
+    @property
+    def learned_here(self) -> bool:
+        """Whether it was learned from this very log: then its value is that of `learn`, without its luck."""
+        return self.learned is not None
+
+    @property
+    def confidence(self) -> float:
+        """Of intervals."""
+        return self.judge.task.confidence
+
+    @property
+    def contradicted(self) -> tuple[str, ...]:
+        """The assumptions that the log speaks against."""
+        return tuple(dict.fromkeys(finding.what for finding in self.judge.findings if finding.found))
+
+    @property
+    def withheld(self) -> tuple[str, ...]:
+        """Why nothing is promised."""
+        return (*(AGAINST[what] for what in self.contradicted), BEYOND)
+
+    # ---- numbers
+
+    def _believed(self, value: float, error: float | None) -> Estimate:
+        found = self.found
+        usable = self.rule is None or (found.covered and found.standard_error is not None)
+        return Estimate(value, error if usable and not self.contradicted else None)
+
+    @cached_property
+    def expected(self) -> Estimate:
+        """What the rule is expected to earn; no error where it may not be believed."""
+        if self.learned is not None:
+            return self._believed(self.learned.expected.value, self.learned.expected.standard_error)
+        return self._believed(self.found.value, self.found.error)
+
+    @property
+    def logged(self) -> Estimate:
+        """What the log itself earned."""
+        return Estimate(self.judge.logged.value, None if self.contradicted else self.judge.logged.standard_error)
+
+    @cached_property
+    def difference(self) -> Estimate:
+        """Of the two, with its own error: they rest on the same rows."""
+        if self.learned is not None:
+            return self._believed(self.learned.gain.value, self.learned.gain.standard_error)
+        error = self.found.error_of_difference(self.judge.logged.evaluation)
+        return self._believed(self.found.value - self.judge.logged.value, error)
+
+    def better_than(self, other: NumberEvaluation) -> Estimate:
+        """What the rule earns more than another one on the same log, with the error of that difference."""
+        error = self.found.error_of_difference(other.found)
+        for one in (self, other):
+            if one.learned is not None:
+                luck = one.learned.expected.error_or_nan**2 - one.found.error**2
+                error = float(np.sqrt(error**2 + max(luck, 0.0)))
+        gain = self._believed(self.expected.value - other.expected.value, error)
+        return gain if other.expected.standard_error is not None else Estimate(gain.value, None)
+
+    @property
+    def effective_size(self) -> float:
+        """The share of the rows that speak for the rule."""
+        return self.found.effective_size
+
+    @property
+    def misfit(self) -> float:
+        """What is left over and can still be foretold; more than a little, and the value is not to be believed."""
+        return self.found.misfit
+
+    @cached_property
+    def costs(self) -> dict[str, CostOf]:
+        """{cost: what a step costs on average, from the start}."""
+        return {name: self._cost(name) for name in self.judge.rows.costs}
+
+    def _cost(self, name: str) -> CostOf:
+        step, usual = 1.0 - self.judge.task.discount, self.judge.logged_costs[name]
+        mine = usual.evaluation if self.rule is None else self.found.cost(name)
+        apart = mine.error_of_difference(usual.evaluation)
+        each = (
+            self._believed(mine.value, mine.error),
+            Estimate(usual.value, usual.standard_error),
+            self._believed(mine.value - usual.value, apart),
+        )
+        return CostOf(*(scaled(e, step) for e in each))
+
+    @cached_property
+    def limits(self) -> tuple[GivenLimit, ...]:
+        """Which of the limits are expected to be kept; nothing is promised."""
+        asked = self.judge.task.limits
+        return () if asked is None else tuple(self._limit(w) for w in limits_on(self.judge.rows, asked))
+
+    def _limit(self, words: object) -> GivenLimit:
+        name, sense, bound = words.name, words.sense, words.bound  # pyright: ignore[reportAttributeAccessIssue]
+        cost = self.costs[name]
+        beyond = (cost.policy.value - bound) * (1.0 if sense == "<=" else -1.0)
+        text, basis = f"{name} {sense} {bound:g}", "estimated" if beyond <= 0.0 else "missed"
+        return GivenLimit(name, text, sense, bound, cost.policy, cost.logged.value, None, None, False, basis)
+
+    @property
+    def limits_kept(self) -> bool:
+        """Whether every limit is promised: never for functions of numbers; True where there are none."""
+        return not self.limits
+
+    @property
+    def verdict(self) -> str:
+        """One of "better", "no worse", "cannot tell" and "do not use"."""
+        mine = Estimate(self.expected.value, self.difference.standard_error)
+        against = bool(self.contradicted)
+        usual = Estimate(self.logged.value, 0.0)
+        return verdict(mine, usual, contradicted=against, promised_gain=0.0, as_logged=self.rule is None)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What to know before trusting any of it."""
+        found = [finding.words for finding in self.judge.findings if finding.found]
+        if self.rule is None:
+            return found
+        if not self.found.covered:
+            found.append(
+                f"only {self.effective_size:.1%} of the log's rows speak for the policy (less than "
+                f"{LEAST_EFFECTIVE:.0%}): it goes where the log never was, and no error is given"
+            )
+        elif self.misfit > MOST_MISFIT:
+            found.append("the value is no function of these columns, as far as the rows tell: no error is given")
+        return found
+
+    # ---- what leaves the room
+
+    def summary(self) -> dict[str, object]:
+        """The settings and the numbers, as plain values: what --json prints and evaluation.json keeps."""
+        judge = self.judge
+        return {
+            "policy": self.source,
+            "name": self.name,
+            "source": self.read.source,
+            "columns": dict(self.read.columns),
+            "numbers": list(judge.rows.columns.numbers),
+            "discount": judge.task.discount,
+            "start": judge.where,
+            "confidence": self.confidence,
+            "version": self.version,
+            "rows": len(judge.rows),
+            "actions": len(judge.rows.actions),
+            "expected": estimate_summary(self.expected),
+            "logged": estimate_summary(self.logged),
+            "difference": estimate_summary(self.difference),
+            "effective_size": self.effective_size,
+            "misfit": None if self.rule is None else self.misfit,
+            "certificate": None,
+            "verdict": self.verdict,
+            "promised": False,
+            "withheld": list(self.withheld),
+            "contradicted": list(self.contradicted),
+            "warnings": self.warnings,
+            "learned_here": self.learned_here,
+            "limits": [limit_summary(limit) for limit in self.limits],
+            "limits_kept": self.limits_kept,
+            "costs": {
+                name: {which: estimate_summary(e) for which, e in of._asdict().items()}
+                for name, of in self.costs.items()
+            },
+        }
+
+    def __repr__(self) -> str:
+        from dualq.app import EvaluationPages
+
+        return EvaluationPages(self).brief()
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from dualq.app import EvaluationPages
+
+        return EvaluationPages(self).notebook()
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write the report: one HTML page that needs no network."""
+        from dualq.app import EvaluationPages
+
+        write_whole(path, EvaluationPages(self).report().encode())
+
+    def save(self, folder: str | os.PathLike[str]) -> list[str]:
+        """Write evaluation.json into a folder; its path."""
+        path = made_folder(folder) / EVALUATION
+        write_summary(path, self.summary())
+        return [str(path)]
+
+
+# ---- rules from whatever was given
+
+
+def number_rule(policy: PolicyGiven, judge: NumberJudge) -> tuple[str, Rule, Candidate | None]:
+    """Where a rule came from, the rule over the log's own columns, and the candidate, if it was learned from it."""
+    rows = judge.rows
+    if isinstance(policy, str | os.PathLike) and Path(policy).is_dir():
+        _, rule, learned = number_rule(load(policy), judge)
+        return str(policy), rule, learned
+    if isinstance(policy, str) and is_rule(policy):
+        line = parsed(policy, rows.columns.names, rows.actions.names)
+        return f'the rule "{line.text}"', _OfLine(line, rows), None
+    if isinstance(policy, NumberFit):
+        here = policy.read.source == judge.read.source and policy.rows == len(rows)
+        here = here and policy.discount == judge.task.discount and policy.where == judge.where
+        return "the fit", _moved(policy.policy, rows), policy.chosen if here else None
+    if isinstance(policy, FunctionPolicy):
+        return "the policy", _moved(policy, rows), None
+    if isinstance(policy, Fit):  # of bins: asked state by state
+        return "the fit", _OfFunction(lambda state: policy.policy.probabilities(policy.label(state)), rows), None
+    if isinstance(policy, Policy):
+        return "the policy", _OfFunction(policy.probabilities, rows), None
+    if callable(policy):
+        name = getattr(policy, "__name__", "function")
+        return f"the function {name}", _OfFunction(cast("Callable[[LabelLike], object]", policy), rows), None
+    right = "a function of the state, a rule such as order = 6 if stock <= 1 else 0, or a run"
+    raise LogError(
+        f"the log's state has numbers ({', '.join(rows.columns.numbers)}), so its policy must be {right}; or cut the "
+        "numbers into bins (--bins)",
+        argument="policy",
+    )
+
+
+def _moved(policy: FunctionPolicy, rows: NumberRows) -> Rule:
+    """The rule of a policy with places of its own, over the columns and actions of this log."""
+    mine, theirs = rows.columns, policy.columns
+    if mine.names != theirs.names or mine.numbers != theirs.numbers:
+        names = ", ".join(theirs.names), ", ".join(mine.names)
+        raise LogError(f"the policy's states have the columns {names[0]}, and the log's {names[1]}", argument="policy")
+    at = np.array([policy.actions.index(label) for label in rows.actions], np.int64)
+
+    def rule(states: States) -> Array:
+        chances = policy.rule(_recoded(states, rows, theirs.categories))[:, at]
+        return chances / np.maximum(chances.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+
+    return rule
+
+
+def _recoded(states: States, rows: NumberRows, categories: Mapping[str, tuple[Label, ...]]) -> States:
+    columns = []
+    for j, (name, labels) in enumerate(rows.columns.categories.items()):
+        known = {label: place for place, label in enumerate(categories[name])}
+        places = np.array([*(known.get(label, -1) for label in labels), -1], np.int64)
+        columns.append(places[states.categories[:, j]])
+    return States(states.numbers, np.array(columns, np.int64).reshape(len(columns), len(states)).T)
+
+
+@dataclass(frozen=True, eq=False)
+class _OfLine:
+    """A rule in one line, over many states at once."""
+
+    line: OneLineRule
+    rows: NumberRows
+
+    def __call__(self, states: States) -> Array:
+        columns = self.rows.columns
+        table = {name: states.numbers[:, j] for j, name in enumerate(columns.numbers)}
+        for j, (name, labels) in enumerate(columns.categories.items()):
+            known = np.array([*labels, None], object)
+            table[name] = known[states.categories[:, j]]
+        return _chances(self.line(table).tolist(), self.rows, self.line.text)
+
+
+@dataclass(frozen=True, eq=False)
+class _OfFunction:
+    """A function of one state, asked state by state; of one column it gets the number alone."""
+
+    function: Callable[[LabelLike], object]
+    rows: NumberRows
+
+    def __call__(self, states: States) -> Array:
+        columns, alone = self.rows.columns, len(self.rows.columns.names) == 1
+        answers = []
+        for i in range(len(states)):
+            state = columns.named(states, i)
+            try:
+                answers.append(self.function(next(iter(state.values())) if alone else state))
+            except DualqError:
+                raise
+            except Exception as error:
+                raise LogError(f"the function failed in {state}: {type(error).__name__}: {error}") from error
+        return _chances(answers, self.rows, "the function")
+
+
+def _chances(answers: list[object], rows: NumberRows, source: str) -> Array:
+    """(n, A) probabilities from actions, or from {action: probability}."""
+    places = {label: place for place, label in enumerate(rows.actions)}
+    found = np.zeros((len(answers), len(places)))
+    for i, answer in enumerate(answers):
+        for label, p in answer.items() if isinstance(answer, Mapping) else ((answer, 1.0),):
+            place = places.get(_plain(label))
+            if place is None:
+                known = ", ".join(map(repr, list(places)[:8]))
+                wrong = f"{source} gives {label!r}, which is no action of the log"
+                raise LogError(f"{wrong}; its actions are {known}", value=label)
+            found[i, place] += float(p)
+    if not np.allclose(found.sum(axis=1), 1.0, atol=1e-6):
+        raise LogError(f"{source} gives probabilities that sum to {found.sum(axis=1).min():g}; they must sum to 1")
+    return found
+
+
+def _plain(label: object) -> Label:
+    """A number as Python has it: 6.0 and 6 are one action already."""
+    return cast(Label, label.item() if isinstance(label, np.generic) else label)

@@ -1,0 +1,81 @@
+"""Rules in one line: what they decide is what Python would, and nothing else can be written."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dualq.base.errors import LogError
+from dualq.offline.one_line_rules import is_rule, parsed
+
+COLUMNS = {"stock": list(range(6)), "season": ["winter", "summer"]}
+STATES = [dict(zip(COLUMNS, values, strict=True)) for values in itertools.product(*COLUMNS.values())]
+TABLE = {name: np.array([state[name] for state in STATES], object) for name in COLUMNS}
+
+RULES = [
+    "6 if stock <= 1 else 0",
+    "6 - stock if stock < 6 and not season == 'summer' else 0",
+    "12 // stock if stock > 0 else 0",
+    "12 / stock if stock and 12 / stock > 3 else -1",
+    "stock * 2 % 5 if 1 < stock <= 4 else stock + 1",
+    "4 if season in ('winter', 'spring') else 2 if stock not in (1, 3) else 0",
+    "1 if stock == 0 or 6 / stock > 2 else +stock",
+    "season",
+    "3",
+    "stock != 2",
+]
+
+
+@pytest.mark.parametrize("expression", RULES)
+def test_a_rule_decides_as_python_does(expression):
+    rule = parsed(f"order = {expression}", tuple(COLUMNS), ("order",))
+    assert rule(TABLE).tolist() == [eval(expression, {}, state) for state in STATES]
+
+
+REFUSED = {
+    "order = max(0, 6 - stock)": "'max\\(0, 6 - stock\\)' at letter 9.*functions cannot be called",
+    "order = __import__('os').system('ls')": "at letter 9, which is not allowed",
+    "order = stock.real": "a dot is only for decimals",
+    "order = stock[0]": "no indices",
+    "order = 9 ** 9 ** 9": "no powers",
+    "order = [x for x in (1,)]": "which is not allowed",
+    "order = (lambda: 1)": "write the expression itself",
+    "order = 3 if stock is 3 else 0": "compare with ==",
+    "order = f'{stock}'": "which is not allowed",
+    "order = stok": "names 'stok' at letter 9.*did you mean 'stock'",
+    "order = 3 if season == winter else 0": "names 'winter' at letter 24.*text stands in quotes",
+    "order = 6 if stock <= 1": "an `if` needs its `else`",
+    "order = (": "cannot be read at letter 9",
+    "ordr = 3": "the log's action is 'order'",
+    "order = " + "-" * 60 + "1": "nested more than 50 deep",
+    "order = " + "1 + " * 300 + "1": "letters",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_whatever_else_is_refused_with_its_place(words):
+    with pytest.raises(LogError, match=REFUSED[words]) as error:
+        parsed(words, tuple(COLUMNS), ("order",))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("order = season * 99999999", "counts with text"),
+        ("order = '%99999999d' % stock", "counts with text"),
+        ("order = 6 / (stock - stock)", "divides by zero"),
+        ("order = 1 if season < 3 else 0", "text and numbers"),
+    ],
+)
+def test_what_cannot_be_computed_is_said(words, why):
+    with pytest.raises(LogError, match=why):
+        parsed(words, tuple(COLUMNS), ("order",))(TABLE)
+
+
+def test_a_path_is_no_rule():
+    assert is_rule("order = 6 if stock <= 1 else 0")
+    assert is_rule("order=stock")
+    assert not any(map(is_rule, ("mine.csv", "run/", "runs/a=3/policy.csv", "x == 3")))

@@ -1,0 +1,138 @@
+"""Logged propensities: refused where they are none, and what they say of a policy beside the model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import dualq
+from dualq.app.report.evaluation_words import weighted_words
+from dualq.base.errors import LogError
+
+CHANCE = np.array([0.2, 0.5, 0.8])  # of action 1 in each segment
+PAYS = np.array([[0.4, 0.3], [0.4, 0.5], [0.4, 0.9]])
+WORDS = {"state": "segment", "action": "act", "reward": "paid", "propensity": "p", "reward_range": (0.0, 1.0)}
+ONE_STEP = {**WORDS, "terminal": "row", "discount": 0.0}
+
+
+def bandit(rows, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 3, rows)
+    a = (rng.random(rows) < CHANCE[x]).astype(int)
+    p = np.where(a == 1, CHANCE[x], 1.0 - CHANCE[x])
+    return {"segment": x, "act": a, "paid": (rng.random(rows) < PAYS[x, a]).astype(float), "p": p}
+
+
+def test_one_step_values_are_those_of_a_loop():
+    log = bandit(800, 0)
+    e = dualq.evaluate(log, {0: 1, 1: 1, 2: 0}, certificate=None, **ONE_STEP)
+    target = [1, 1, 0]
+    W = [(a == target[x]) / p for x, a, p in zip(log["segment"], log["act"], log["p"], strict=True)]
+    value = sum(w * r for w, r in zip(W, log["paid"], strict=True)) / sum(W)
+    w = e.weighted
+    assert w.value == pytest.approx(value)
+    assert w.effective_size == pytest.approx(sum(W) ** 2 / sum(x * x for x in W))
+    assert (w.episodes, w.longest, w.unit, w.hopeless) == (800, 1, "row", False)
+    assert w.low < value < w.high
+    assert abs(w.value - e.expected.value) < 3.0 * w.error  # the model is right here: both say the same
+
+
+def fixed_steps(episodes, seed, steps=3):
+    """Episodes of three steps, and a reward that depends on the step, which the state does not tell."""
+    rng, rows = np.random.default_rng(seed), []
+    for episode in range(episodes):
+        s = 0
+        for t in range(steps):
+            p = 0.3 + 0.4 * (s == 1)
+            a = int(rng.random() < p)
+            r = float(rng.random() < (0.2 + 0.3 * t if a else 0.4))
+            rows.append((episode, t, s, a, r, p if a else 1.0 - p, t == steps - 1))
+            s = (s + a) % 2
+    names = ("episode", "t", "s", "a", "r", "p", "done")
+    return dict(zip(names, map(np.array, zip(*rows, strict=True)), strict=True))
+
+
+EPISODES = {"state": "s", "action": "a", "reward": "r", "episode": "episode", "time": "t", "terminal": "done"}
+ALWAYS = sum(0.9**t * (0.2 + 0.3 * t) for t in range(3))  # what action 1 earns, whatever the state
+
+
+def test_episodes_are_weighed_by_their_products():
+    log = fixed_steps(600, 1)
+    told = {**EPISODES, "propensity": "p", "reward_range": (0.0, 1.0), "discount": 0.9, "certificate": None}
+    e = dualq.evaluate(log, {0: 1, 1: 1}, **told)
+    W, G = np.ones(600), np.zeros(600)
+    for episode, t, a, r, p in zip(*(log[name] for name in ("episode", "t", "a", "r", "p")), strict=True):
+        W[episode] *= (a == 1) / p
+        G[episode] += 0.9**t * r
+    assert e.weighted.value == pytest.approx(float(W @ G / W.sum()))
+    assert (e.weighted.longest, e.weighted.unit, e.weighted.episodes) == (3, "episode", 600)
+    assert e.weighted.returns_range == pytest.approx((0.0, 1.0 + 0.9 + 0.81))
+    assert e.weighted.low <= ALWAYS <= e.weighted.high
+    assert e.contradicted  # the model is wrong here, and says so; the weights do not need it
+    assert e.expected.standard_error is None
+    assert "assume nothing of the state" in weighted_words(e)[0]
+
+
+@pytest.mark.slow
+def test_the_interval_of_a_policy_misses_no_more_often_than_said():
+    """95%: of 60 logs, 10 or more misses happen to a valid interval in less than one test of a thousand."""
+    truth = float(np.mean([PAYS[x, 1] for x in range(3)]))
+    missed = 0
+    for seed in range(60):
+        log = dualq.read_log(bandit(150, seed), **WORDS, terminal="row")
+        w = dualq.evaluate(log, {0: 1, 1: 1, 2: 1}, discount=0.0, certificate=None).weighted
+        missed += not w.low <= truth <= w.high
+    assert missed <= binom.ppf(0.999, 60, 0.05)
+
+
+def test_weights_that_are_hopeless_are_said():
+    log = bandit(300, 3)
+    rare = log["segment"] == 0
+    log["p"] = np.where(rare & (log["act"] == 1), 1e-4, log["p"])
+    e = dualq.evaluate(log, {0: 1, 1: 1, 2: 1}, certificate=None, **ONE_STEP)
+    assert e.weighted.hopeless == (e.weighted.effective_size < 30.0)
+    assert e.weighted.estimate.standard_error is None
+    assert any("next to no use" in line for line in e.warnings)
+
+
+def test_a_model_that_the_weights_exclude_is_doubted():
+    log = bandit(3000, 4)
+    log["p"] = 0.6 * log["p"]  # the propensities are wrong
+    e = dualq.evaluate(log, {0: 1, 1: 1, 2: 1}, certificate=None, **ONE_STEP)
+    assert any("or the propensities are wrong" in line for line in e.warnings)
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ({"start": "log"}, "value is not measured where episodes begin"),
+        ({"terminal": None, "truncated": "last"}, "some episodes were cut off"),
+    ],
+)
+def test_why_returns_cannot_be_weighed(told, why):
+    words = {**EPISODES, "propensity": "p", "discount": 0.9, "certificate": None, **told}
+    log = fixed_steps(60, 2)
+    log.pop("done") if "truncated" in told else None
+    e = dualq.evaluate(log, {0: 1, 1: 1}, **words)
+    assert e.weighted is None
+    assert weighted_words(e)[0].startswith(f"The logged propensities were not used: {why}")
+    assert e.summary()["not_weighted"].startswith(why)
+
+
+@pytest.mark.parametrize("wrong", [0.0, -0.1, 1.2, np.nan, None])
+def test_a_propensity_that_is_none_is_refused_with_its_row(wrong, tmp_path):
+    log = {name: values.tolist() for name, values in bandit(50, 0).items()}
+    log["p"][7] = wrong
+    shown = "p is missing" if wrong is None else f"p is {wrong:g}"
+    with pytest.raises(LogError, match=f"row 7.*{shown}; .* more than 0, and at most 1") as error:
+        dualq.read_log(log, **WORDS, terminal="row")
+    assert (error.value.row, error.value.column) == (7, "p")
+    kept = dualq.read_log(log, **WORDS, terminal="row", skip_bad=True, quarantine=tmp_path / "bad.csv")
+    assert (len(kept), kept.skipped) == (49, 1)
+
+
+def test_without_propensities_nothing_is_weighed():
+    e = dualq.evaluate(bandit(50, 0), {0: 1, 1: 1, 2: 1}, certificate=None, **ONE_STEP | {"propensity": None})
+    assert e.weighted is None
+    assert weighted_words(e) == []
