@@ -39,6 +39,7 @@ class Box(NamedTuple):
 
     V: Array  # (2, S + 1) low, high; 0 at the end
     q: Array  # (2, K)
+    reach: Array | None = None  # (2, K) how far r + alpha V(s') can be below q, and above, if known from differences
 
 
 class OwnValue(NamedTuple):
@@ -86,7 +87,8 @@ def reach_of(rows: OwnRows, box: Box, reward_range: tuple[float, float], possibl
     low, high = reward_range
     down = box.q[1] - (low + rows.alpha * box.V[0][possible].min())
     up = high + rows.alpha * box.V[1][possible].max() - box.q[0]
-    return np.where(rows.visits[1:].any(axis=0), np.array([down, up]), 0.0)
+    found = np.array([down, up]) if box.reach is None else np.minimum([down, up], box.reach)
+    return np.where(rows.visits[1:].any(axis=0), found, 0.0)
 
 
 def _shrunk(
@@ -110,7 +112,7 @@ def _shrunk(
             break
         found = sets
         smaller = np.min([pair_norms(one, rows, model, n) + aside for one in sets], axis=0)
-        box = _cut(box, model, half, sets)
+        box = _cut(box, model, half, sets)._replace(reach=_reach(rows, model, half, sets, reward_range, possible))
         gained = bool((smaller < (1.0 - STILL) * error).any())
         error = np.minimum(error, smaller)
         if not gained:
@@ -127,6 +129,20 @@ def _ellipsoids(seen: Foresight, spread: Array, reach: Array, level: float) -> t
         if one is not None:
             found.append(one)
     return tuple(found)
+
+
+def _reach(
+    rows: OwnRows, model: Fitted, half: Array, sets: tuple[Ellipsoid, ...], reward_range: tuple[float, float], possible: Array
+) -> Array:
+    """(2, K) as `reach_of`, from differences to one busy state: what all values have in common cancels."""
+    (low, high), alpha = reward_range, rows.alpha
+    s = rows.state[int(model.occupancy.argmax())]
+    a, beside = model.G - model.G[s], np.abs(model.reach - model.reach[s]) @ half
+    a_q, beside_q = model.G_q - alpha * model.G[s], np.abs(model.reach_q - alpha * model.reach[s]) @ half
+    V_off = np.min([radii(one, a) for one in sets], axis=0) + beside
+    q_off = np.min([radii(one, a_q) for one in sets], axis=0) + beside_q
+    least, most = (model.V - V_off)[possible].min(), (model.V + V_off)[possible].max()
+    return np.array([model.q - alpha * least - low + q_off, high + alpha * most - model.q + q_off])
 
 
 def _cut(box: Box, model: Fitted, half: Array, sets: tuple[Ellipsoid, ...]) -> Box:
