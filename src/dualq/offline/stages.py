@@ -50,6 +50,8 @@ from dualq.solvers import duality_gap
 
 Array = np.ndarray
 
+MEASURED = {"episodes": "episodes", "log": "log"}  # starts that come from the rows themselves; others are given
+
 
 # ---- 1 · Read
 
@@ -264,7 +266,14 @@ def prove(
     values = value_range or paid_at_the_end(counted.counts)
     blocks, merged = list(counted.blocks), merged_counts(counted.blocks)
     ask = question_of(
-        merged, solved.policy, modelled.discount, counted.start, 1.0 - account.delta, counted.available, values
+        merged,
+        solved.policy,
+        modelled.discount,
+        counted.start,
+        1.0 - account.delta,
+        counted.available,
+        values,
+        measured=MEASURED.get(counted.where, "given"),
     )
     promise = dataclasses.replace(certified(blocks, merged, ask, certificate, account), ledger=ledger)
     return Proven(solved, promise, confidence, **words)

@@ -37,8 +37,9 @@ def price_of(policy: Array, first: Counts, merged: Counts, alpha: float, allowed
     mixed = np.log(0.5 * e) - _log_mixtures(policy, actions)
     logs = np.where(sure, np.log(by_chance), mixed)
     only = actions == 1  # nothing to choose
-    off_grid = (np.abs(GRID * policy - np.round(GRID * policy)) > 1e-9).any(axis=1) | ((policy > 0.0) & ~allowed).any(axis=1)
-    return float(np.inf) if off_grid.any() else float(-logs[~only].sum())
+    on_grid = np.abs(GRID * policy - np.round(GRID * policy)) <= 1e-9
+    priced = bool((on_grid & (allowed | (policy == 0.0))).all())
+    return float(-logs[~only].sum()) if priced else float(np.inf)
 
 
 def _log_mixtures(policy: Array, actions: Array) -> Array:
@@ -53,7 +54,7 @@ def _log_mixtures(policy: Array, actions: Array) -> Array:
 def likely_actions(first: Counts, merged: Counts, alpha: float, allowed: Array) -> Array:
     """(S, A) how likely each action is to be the one, judged by the first rows; each row sums to 1."""
     S, A = merged.shape
-    V = np.append(merged.support.to_log(solve(plug_in(first, alpha)).V), 0.0)
+    V = np.append(first.support.to_log(solve(plug_in(first, alpha)).V), 0.0)
     ev = evidence_of([first], merged)
     n, total = ev.n[0], ev.per_pair(ev.n[0])
     q = ev.per_pair(ev.r[0] + alpha * n * V[ev.columns]) / np.maximum(total, 1.0)
@@ -62,10 +63,10 @@ def likely_actions(first: Counts, merged: Counts, alpha: float, allowed: Array) 
     pooled = squares.sum() / max(total.sum(), 1.0)
     error = np.sqrt((squares + PSEUDO_ROWS * pooled) / (total + PSEUDO_ROWS) / np.maximum(total, 1.0)).reshape(S, A)
     seen = (total > 0.0).reshape(S, A) & allowed
-    careful = np.where(seen, q.reshape(S, A) - error, -np.inf)
-    best = careful.argmax(axis=1)
-    both = np.hypot(error, error[np.arange(S), best][:, None])
-    gap = np.where(seen, np.where(seen, careful[np.arange(S), best][:, None] - careful, 0.0), np.inf)
+    careful = q.reshape(S, A) - error
+    best = np.where(seen, careful, -np.inf).argmax(axis=1)[:, None]
+    both = np.hypot(error, np.take_along_axis(error, best, axis=1))
+    gap = np.maximum(np.take_along_axis(careful, best, axis=1) - careful, 0.0)
     weight = np.where(seen, np.exp(-SHARP * gap / np.maximum(both, 1e-300)), 0.0)
     weight = np.where(seen.any(axis=1, keepdims=True), weight, allowed)
     return weight / weight.sum(axis=1, keepdims=True)

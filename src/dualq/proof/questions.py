@@ -27,6 +27,8 @@ class Question(NamedTuple):
     value_range: tuple[float, float]
     range_given: bool
     seed: int
+    measured: str = "given"  # `start` was given beforehand, or is that of the rows: first states of "episodes", "log"
+    fixed: bool = False  # the policy was chosen before the rows were seen
 
 
 def question_of(
@@ -38,6 +40,8 @@ def question_of(
     available: Available = None,
     value_range: tuple[float, float] | None = None,
     seed: int = 0,
+    measured: str = "given",
+    fixed: bool = False,
 ) -> Question:
     """What is asked of a log, its parts checked."""
     return Question(
@@ -49,6 +53,8 @@ def question_of(
         value_range_of(value_range, merged, discount),
         value_range is not None,
         seed,
+        measured,
+        fixed,
     )
 
 
