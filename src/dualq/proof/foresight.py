@@ -65,8 +65,9 @@ def _from_past(
 
 
 def standard_error(seen: Foresight) -> float:
-    """Of the policy's value, as foreseen before the second block."""
-    return float(np.sqrt((seen.occupancy[0] ** 2 * seen.variance[0] / seen.to_come[0]).sum()))
+    """Of the policy's value, as foreseen before the second block; not quite nothing, where no row ever varied."""
+    error = np.sqrt((seen.occupancy[0] ** 2 * seen.variance[0] / seen.to_come[0]).sum())
+    return max(float(error), 1e-9 * float(seen.reach[0].max()))
 
 
 def quotas(seen: Foresight, rate: float, side: int) -> Array:

@@ -31,6 +31,7 @@ SLACK = 0.25  # of what a single row may do, at such a rate
 ROUNDS = 8  # of the box getting smaller
 STILL = 0.03  # relative: a box that shrinks by less is left as it is
 TRIED = 2  # kinds on each side, the best by what is expected of them, that are computed with all terms
+ROUNDING = 1e-10  # of values, relative: what the linear systems may be off
 LARGEST = 4_000_000  # states x pairs: matrices beyond this are too large
 
 
@@ -148,8 +149,9 @@ def _reach(
 def _cut(box: Box, model: Fitted, half: Array, sets: tuple[Ellipsoid, ...]) -> Box:
     """The box, as far as the ellipsoids leave it."""
     busy = model.total > 0.0
-    V = np.min([radii(one, model.G) for one in sets], axis=0) + np.abs(model.reach) @ half
-    q = np.min([radii(one, model.G_q) for one in sets], axis=0) + np.abs(model.reach_q) @ half
+    rounding = ROUNDING * np.abs(model.V).max()
+    V = np.min([radii(one, model.G) for one in sets], axis=0) + np.abs(model.reach) @ half + rounding
+    q = np.min([radii(one, model.G_q) for one in sets], axis=0) + np.abs(model.reach_q) @ half + rounding
     lows, highs = np.maximum(box.V[0], model.V - V), np.minimum(box.V[1], model.V + V)
     q_low, q_high = np.maximum(box.q[0], model.q - q), np.minimum(box.q[1], model.q + q)
     return Box(np.array([lows, highs]), np.where(busy, np.array([q_low, q_high]), box.q))
@@ -194,4 +196,5 @@ def _radius(rows: OwnRows, known: Known, one: Direction, reach: Array, t: float,
     most = (np.maximum(linear, 0.0) * unknown).sum()
     used = (found.omega * one.squares).sum()
     rounding = (np.abs(found.missing) * (one.u * rows.visits[1:]).sum(axis=0) * reach.sum(axis=0)).sum()
-    return float(t * (one.level + _paid(found.a, one.log_w) + used + most + N) * (1.0 + 1e-9) + rounding)
+    rounding += ROUNDING * float(np.abs(model.V).max())
+    return float(t * (one.level + _paid(found.a, one.log_w) + used + most + N) + rounding)
