@@ -50,8 +50,6 @@ from dualq.solvers import duality_gap
 
 Array = np.ndarray
 
-MEASURED = {"episodes": "episodes", "log": "log"}  # starts that come from the rows themselves; others are given
-
 
 # ---- 1 · Read
 
@@ -105,6 +103,11 @@ class Counted:
     start: Array = field(repr=False)  # (S,) where value is measured; sums to one
     where: str  # the same in a word: "episodes", "log", "uniform", "as given"
     available: Array | None = field(default=None, repr=False)  # (S, A) which pairs exist; None where nobody said so
+
+    @property
+    def measured(self) -> str:
+        """Where the start comes from: from the rows themselves ("episodes", "log"), or "given" beforehand."""
+        return self.where if self.where in ("episodes", "log") else "given"
 
     @cached_property
     def blocks(self) -> tuple[Counts, ...]:
@@ -217,11 +220,11 @@ def solve(
         return Solved(modelled, solution, policy, reason, solver, gap, ledger=ledger)
     counted, asked = modelled.counted, asked_for(limits, modelled.estimates)
     account = ledger.take("limits", 1.0 - SHARE_OF_VALUE if certificate is not None else 1.0)
-    found = keep(modelled.estimates, asked, counted.blocks, account, margin)
+    found = keep(modelled.estimates, asked, counted.blocks, account, margin, counted.measured)
     return Solved(
         modelled,
         found.solution,
-        on_log(found.solution.dual_policy, counted.counts),
+        on_log(found.policy, counted.counts),
         found.reason,
         solver,
         program_gap(found.solution),
@@ -273,7 +276,7 @@ def prove(
         1.0 - account.delta,
         counted.available,
         values,
-        measured=MEASURED.get(counted.where, "given"),
+        measured=counted.measured,
     )
     promise = dataclasses.replace(certified(blocks, merged, ask, certificate, account), ledger=ledger)
     return Proven(solved, promise, confidence, **words)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from dualq.proof.evidence import merged_counts as merged_counts
     from dualq.proof.evidence import paid_at_the_end as paid_at_the_end
     from dualq.proof.ledger import Ledger as Ledger
+    from dualq.proof.own_value import prior_of as prior_of
+    from dualq.proof.prior import Prior as Prior
+    from dualq.proof.prior import on_grid as on_grid
     from dualq.proof.proving import certificate_of as certificate_of
     from dualq.proof.proving import certified as certified
     from dualq.proof.proving import check_method as check_method

@@ -60,7 +60,13 @@ class Direction(NamedTuple):
 
 
 def direction(
-    rows: OwnRows, seen: Foresight, kind: tuple[float, float, float], side: int, reach: Array, worth: Array, level: float
+    rows: OwnRows,
+    seen: Foresight,
+    kind: tuple[float, float, float],
+    side: int,
+    reach: Array,
+    worth: Array,
+    level: float,
 ) -> Direction:
     """A kind on one side: 0 for floors, 1 for ceilings; R <= reach (K,); pairs without rows are worth (K,)."""
     part, width, weight = kind
@@ -133,7 +139,7 @@ def weigh(rows: OwnRows, one: Direction, t: float, sign: float) -> Weighed | Non
 
 @kernel
 def _shares(y, theta, logs, busy, a):
-    """Weights a (K, J) with mean slope y: those of L at two places that enclose y, mixed; False where there are none."""
+    """Weights a (K, J) with mean slope y: those of L at two places that enclose y, mixed; False where none are."""
     num_pairs, num_rates = logs.shape
     for p in range(num_pairs):
         a[p] = 0.0

@@ -1,4 +1,4 @@
-"""All directions at once: how far V^pi can be from the value of its rows, in every state and every difference of states.
+"""All directions at once: how far V^pi can be from the value of its rows, in states and in differences of states.
 
 For rates theta(j, p) = x_j scale(p), x_j a discretised normal distribution, the event bounds sum_p L_p(Z_p) where
 
@@ -49,7 +49,7 @@ def psi_ratio(x: Array) -> Array:
 
 
 def ellipsoid(scale: Array, spread: Array, reach: Array, level: float) -> Ellipsoid | None:
-    """Of rates x_j scale (K,), where Q <= spread (K,) and R <= reach (2, K); None where no rate is left for some pair."""
+    """Of rates x_j scale (K,), where Q <= spread (K,) and R <= reach (2, K); None where a pair has no rate left."""
     theta = scale[:, None] * NODES
     x = np.abs(theta) * np.where(theta > 0.0, reach[0][:, None], reach[1][:, None])
     phi = np.where(x < 1.0, theta**2 * psi_ratio(np.minimum(x, 1.0 - 1e-9)) * spread[:, None], np.inf)

@@ -5,12 +5,12 @@ q(p) over the rows of a pair, and V^, lambda^ value and occupancy of pi in the m
 
     eta' (V^ - V) = sum_p lambda^(p) Z(p) / n(p)
 
-exactly. One nonnegative supermartingale M, a mixture over rates of all kinds, bounds every such sum (docs/certificate.md,
-the policy's own value); a union over policies by the prior W (prior.py) pays log 1 / W(pi).
+exactly. One nonnegative supermartingale M, a mixture over rates of all kinds, bounds every such sum
+(docs/certificate.md, the policy's own value); a union over policies by the prior W (prior.py) pays log 1 / W(pi).
 
 Kinds     all directions at once (isotropic.py), which makes the box of V^pi small; and one direction (directions.py),
           which bounds the value at the start
-Box       V^pi in [L, U] in every state, from the events of pairs, holds beside it; pairs without rows are worth its ends
+Box       V^pi in [L, U] in every state, from the events of pairs, holds beside it; pairs without rows get its ends
 """
 
 from __future__ import annotations
@@ -133,7 +133,12 @@ def _ellipsoids(seen: Foresight, spread: Array, reach: Array, level: float) -> t
 
 
 def _reach(
-    rows: OwnRows, model: Fitted, half: Array, sets: tuple[Ellipsoid, ...], reward_range: tuple[float, float], possible: Array
+    rows: OwnRows,
+    model: Fitted,
+    half: Array,
+    sets: tuple[Ellipsoid, ...],
+    reward_range: tuple[float, float],
+    possible: Array,
 ) -> Array:
     """(2, K) as `reach_of`, from differences to one busy state: what all values have in common cancels."""
     (low, high), alpha = reward_range, rows.alpha

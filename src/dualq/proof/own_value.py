@@ -8,6 +8,7 @@ rest in many blocks. Both ways to cut depend on the lengths of the blocks alone,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from dualq.proof.floors import Bound
 from dualq.proof.ledger import Ledger
 from dualq.proof.martingale import Box, OwnValue, own_value
 from dualq.proof.own_rows import own_rows
-from dualq.proof.prior import price_of
+from dualq.proof.prior import Prior
 from dualq.proof.questions import Question
 
 Array = np.ndarray
@@ -39,7 +40,7 @@ def coarse(blocks: Sequence[Counts]) -> list[Counts]:
             kept.append(i)
             last = ends[i - 1]
     cuts = [0, *reversed(kept)]
-    return [merged_counts(blocks[a:b]) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    return [merged_counts(blocks[a:b]) for a, b in pairwise(cuts)]
 
 
 def foresighted(blocks: Sequence[Counts]) -> list[Counts] | None:
@@ -64,17 +65,40 @@ def foreseen_start(ask: Question, first: Counts) -> Array:
     return left / left.sum() if left.any() else np.full(left.size, 1.0 / left.size)
 
 
-def own_interval(
-    parts: Sequence[Counts], merged: Counts, ask: Question, lows: Sequence[Bound], highs: Sequence[Bound], ledger: Ledger
-) -> OwnValue | None:
-    """The interval of the policy's own value; lows and highs: what the events of pairs say of it (highs of -V)."""
-    level = ledger.level(**{"prior over policies": 1})
-    level += 0.0 if ask.fixed else price_of(ask.policy, parts[0], merged, ask.alpha, ask.allowed)
-    if not np.isfinite(level):
-        return None
-    ev = evidence_of(parts, merged)
-    rows = own_rows(ev, ask.policy, ask.start, ask.alpha)
-    V = np.array([np.max([b.value for b in lows], axis=0), -np.max([b.value for b in highs], axis=0)])
-    q = np.array([np.max([b.pairs for b in lows], axis=0), -np.max([b.pairs for b in highs], axis=0)])[:, rows.pairs]
-    box = Box(np.column_stack([V, np.zeros(2)]), q)
-    return own_value(rows, foreseen_start(ask, parts[0]), merged.reward_range, ev.possible, box, level)
+class OwnEvent:
+    """The event of the policy's own value, for all policies at once: its level, its rows, and the prior it pays from.
+
+    parts    from `foresighted`, with the reward in question
+    prior    over policies, from the rows that the first part has; it may look at other rewards
+    """
+
+    def __init__(self, parts: Sequence[Counts], merged: Counts, prior: Prior | None, ledger: Ledger):
+        self.parts, self.merged, self.prior = parts, merged, prior
+        self.evidence = evidence_of(parts, merged)
+        self.level = ledger.level(**{"prior over policies": 1})
+
+    def interval(self, ask: Question, lows: Sequence[Bound], highs: Sequence[Bound]) -> OwnValue | None:
+        """Of the policy in question; lows and highs: what the events of pairs say of it (highs of -V)."""
+        price = 0.0 if ask.fixed or self.prior is None else self.prior.price(ask.policy)
+        if not np.isfinite(price):
+            return None
+        rows = own_rows(self.evidence, ask.policy, ask.start, ask.alpha)
+        V = np.array([np.max([b.value for b in lows], axis=0), -np.max([b.value for b in highs], axis=0)])
+        q = np.array([np.max([b.pairs for b in lows], axis=0), -np.max([b.pairs for b in highs], axis=0)])
+        box = Box(np.column_stack([V, np.zeros(2)]), q[:, rows.pairs])
+        start = foreseen_start(ask, self.parts[0])
+        return own_value(rows, start, self.merged.reward_range, self.evidence.possible, box, self.level + price)
+
+
+def prior_of(blocks: Sequence[Counts], merged: Counts, alpha: float, allowed: Array | None = None) -> Prior | None:
+    """The prior over policies that a log's first rows give; None where nothing can be foreseen."""
+    parts = foresighted(blocks)
+    everything = np.ones(merged.shape, bool) if allowed is None else allowed
+    return None if parts is None else Prior(parts[0], merged, alpha, everything)
+
+
+def shared_out(blocks: Sequence[Counts], ledger: Ledger) -> tuple[Ledger, Ledger | None]:
+    """What the events of pairs have of delta, and what the policy's own value has, where it can be foreseen."""
+    if foresighted(blocks) is None:
+        return ledger, None
+    return ledger.take("events of pairs", 1.0 - SHARE), ledger.take("the policy's own value", SHARE)

@@ -27,19 +27,30 @@ SHARP = 1.5  # how much an action that is one error worse is trusted less
 PSEUDO_ROWS = 2.0
 
 
-def price_of(policy: Array, first: Counts, merged: Counts, alpha: float, allowed: Array) -> float:
-    """log 1 / W(pi) of a policy (S, A), from the first rows; infinite where its chances are not on the grid."""
-    S, likely = len(policy), likely_actions(first, merged, alpha, allowed)
-    e = 1.0 / (S + 10.0)
-    actions = allowed.sum(axis=1)
-    sure = (policy >= 1.0 - 1e-12).any(axis=1)
-    by_chance = (1.0 - e) * (likely * (policy >= 1.0 - 1e-12)).sum(axis=1) + 0.5 * e / actions
-    mixed = np.log(0.5 * e) - _log_mixtures(policy, actions)
-    logs = np.where(sure, np.log(by_chance), mixed)
-    only = actions == 1  # nothing to choose
-    on_grid = np.abs(GRID * policy - np.round(GRID * policy)) <= 1e-9
-    priced = bool((on_grid & (allowed | (policy == 0.0))).all())
-    return float(-logs[~only].sum()) if priced else float(np.inf)
+class Prior:
+    """W, from the first rows of a log; `allowed` (S, A) are the actions that there are."""
+
+    def __init__(self, first: Counts, merged: Counts, alpha: float, allowed: Array):
+        self.allowed, self.actions = allowed, allowed.sum(axis=1)
+        self.likely = likely_actions(first, merged, alpha, allowed)
+
+    def price(self, policy: Array) -> float:
+        """log 1 / W(pi) of a policy (S, A); infinite where its chances are not on the grid."""
+        e, sure = 1.0 / (len(policy) + 10.0), policy >= 1.0 - 1e-12
+        for_sure = (1.0 - e) * (self.likely * sure).sum(axis=1) + 0.5 * e / self.actions
+        mixed = np.log(0.5 * e) - _log_mixtures(policy, self.actions)
+        logs = np.where(sure.any(axis=1), np.log(for_sure), mixed)
+        on_grid = np.abs(GRID * policy - np.round(GRID * policy)) <= 1e-9
+        priced = bool((on_grid & (self.allowed | (policy == 0.0))).all())
+        return float(-logs[self.actions > 1].sum()) if priced else float(np.inf)
+
+
+def on_grid(policy: Array) -> Array:
+    """The nearest policy (S, A) that has a price: chances as multiples of 1 / GRID, those most cut off rounded up."""
+    down = np.floor(GRID * policy + 1e-9)
+    missing = np.round(GRID - down.sum(axis=1)).astype(int)
+    rank = np.argsort(np.argsort(down - GRID * policy, axis=1, kind="stable"), axis=1, kind="stable")
+    return (down + (rank < missing[:, None])) / GRID
 
 
 def _log_mixtures(policy: Array, actions: Array) -> Array:

@@ -30,7 +30,9 @@ from dualq.proof.confidence_sets import ConfidenceSet, confidence_sets, logged_p
 from dualq.proof.evidence import merged_counts, scaled_counts
 from dualq.proof.floors import Bound, floor_of, plug_in_value
 from dualq.proof.ledger import Ledger
-from dualq.proof.own_value import SHARE, coarse, foresighted, own_interval
+from dualq.proof.martingale import OwnValue
+from dualq.proof.own_value import OwnEvent, coarse, foresighted, shared_out
+from dualq.proof.prior import Prior
 from dualq.proof.questions import Available, Question, Weights, check_confidence, question_of
 from dualq.solvers import solve
 
@@ -104,8 +106,7 @@ def _rows_needed(found: Certificate, blocks: Sequence[Counts], ask: Question, de
 
 def proven(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledger) -> Certificate:
     """The certificate that docs/certificate.md proves."""
-    parts = foresighted(blocks)
-    pairs, own = _accounts(parts, ledger)
+    pairs, own = shared_out(blocks, ledger)
     sets = confidence_sets(coarse(blocks), merged, ask.alpha, pairs)
     pairs.cover(*COVERED)
     model = sets["optimal"]
@@ -125,9 +126,12 @@ def proven(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledg
         [-floor_of(m, -usual, -high, ask.allowed, logged, -1.0).value for m in sets.values()], axis=0
     )
     upper, upper_supported = -ceiling.value, -ceiling_supported.value
-    lower, policy_upper = float(eta @ floor.value), float(eta @ np.minimum(-np.max([b.value for b in highs], axis=0), upper))
+    lower, policy_upper = (
+        float(eta @ floor.value),
+        float(eta @ np.minimum(-np.max([b.value for b in highs], axis=0), upper)),
+    )
     floors = floor.value
-    value = None if own is None else own_interval(parts or [], merged, ask, lows, highs, own)
+    value = _own_value(blocks, merged, ask, own, lows, highs)
     if value is not None:
         lower, policy_upper = max(lower, value.low), min(policy_upper, value.high)
         floors = np.maximum(floors, value.states[0])
@@ -153,11 +157,15 @@ def proven(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledg
     )
 
 
-def _accounts(parts: list[Counts] | None, ledger: Ledger) -> tuple[Ledger, Ledger | None]:
-    """What the events of pairs have of delta, and what the policy's own value has, where it can be foreseen."""
-    if parts is None:
-        return ledger, None
-    return ledger.take("events of pairs", 1.0 - SHARE), ledger.take("the policy's own value", SHARE)
+def _own_value(
+    blocks: Sequence[Counts], merged: Counts, ask: Question, own: Ledger | None, lows: list[Bound], highs: list[Bound]
+) -> OwnValue | None:
+    """The interval of the policy's own value; None where it cannot be foreseen, or has no price."""
+    parts = foresighted(blocks)
+    if own is None or parts is None:
+        return None
+    prior = None if ask.fixed else Prior(parts[0], merged, ask.alpha, ask.allowed)
+    return OwnEvent(parts, merged, prior, own).interval(ask, lows, highs)
 
 
 def policy_bounds(sets: dict[str, ConfidenceSet], f: Array, ask: Question) -> tuple[list[Bound], list[Bound]]:
@@ -184,15 +192,14 @@ def _ceilings(model: ConfidenceSet, best: Array, merged: Counts, ask: Question, 
 
 def _proven_says_something(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledger) -> bool:
     """Whether `proven` would be informative, from no more bounds than that takes."""
-    parts = foresighted(blocks)
-    pairs, own = _accounts(parts, ledger)
+    pairs, own = shared_out(blocks, ledger)
     sets = confidence_sets(coarse(blocks), merged, ask.alpha, pairs)
     best = _best_plug_in(merged, ask)
     f = plug_in_value(sets["optimal"], ask.policy, float(ask.start @ best[:-1]))
     lows, highs = policy_bounds(sets, f, ask)
     lower = max(float(ask.start @ bound.value) for bound in lows)
     upper = -max(float(ask.start @ bound.value) for bound in highs)
-    if own is not None and (value := own_interval(parts or [], merged, ask, lows, highs, own)) is not None:
+    if (value := _own_value(blocks, merged, ask, own, lows, highs)) is not None:
         lower, upper = max(lower, value.low), min(upper, value.high)
     return says_something(lower, upper, ask.value_range)
 
