@@ -69,24 +69,28 @@ def direction(
     level: float,
 ) -> Direction:
     """A kind on one side: 0 for floors, 1 for ceilings; R <= reach (K,); pairs without rows are worth (K,)."""
-    part, width, weight = kind
-    level = level - np.log(weight)
-    tau = part * np.sqrt(2.0 * level) / standard_error(seen)
-    u = quotas(seen, tau, side)
+    level = level - np.log(kind[2])
+    tau, u = rates(seen, kind, side, level)
     model = fitted(rows, u, worth)
     off, squares = errors_of(rows, model)
-    g, log_w = _multiples(width)
+    g, log_w = multiples(kind[1])
     theta = tau * g
-    rates = theta[:, None, None] * u
-    x = rates * reach
-    omega = rates**2 * np.where(x < 1.0, psi_ratio(np.minimum(x, 1.0 - 1e-9)), 0.0)
+    each = theta[:, None, None] * u
+    x = each * reach
+    omega = each**2 * np.where(x < 1.0, psi_ratio(np.minimum(x, 1.0 - 1e-9)), 0.0)
     phi = INFLATED * (omega * squares).sum(axis=1).T
     logs = np.where((x < 1.0).all(axis=1).T, log_w - phi, -np.inf)
     v = np.where(model.total > 0.0, model.occupancy / np.where(model.total > 0.0, model.total, 1.0), 0.0)
     return Direction(u, model, off, squares, theta, log_w, omega, logs, level, float(rows.start @ model.V[:-1]), v)
 
 
-def _multiples(width: float) -> tuple[Array, Array]:
+def rates(seen: Foresight, kind: tuple[float, float, float], side: int, level: float) -> tuple[float, Array]:
+    """tau and u (blocks, K) of a kind: all that must be foreseen."""
+    tau = kind[0] * np.sqrt(2.0 * level) / standard_error(seen)
+    return tau, quotas(seen, tau, side)
+
+
+def multiples(width: float) -> tuple[Array, Array]:
     """g_j and log w_j: normal around 1, and a little flat; none negative."""
     g = np.concatenate([1.0 + width * NARROW, FLAT])
     w = np.concatenate([(1.0 - FLAT_SHARE) * np.exp(-0.5 * NARROW**2) / np.exp(-0.5 * NARROW**2).sum(),
@@ -101,11 +105,11 @@ def expected(one: Direction) -> tuple[float, float]:
         a = np.zeros(one.logs.shape)
         if _shares(one.v / t, one.theta, one.logs, one.model.total > 0.0, a):
             used = (np.einsum("pj,jep->ep", a, one.omega) * one.squares).sum()
-            best = min(best, (t * (one.level + _paid(a, one.log_w) + INFLATED * used), t))
+            best = min(best, (t * (one.level + paid(a, one.log_w) + INFLATED * used), t))
     return best
 
 
-def _paid(a: Array, log_w: Array) -> float:
+def paid(a: Array, log_w: Array) -> float:
     """sum a log(a / w)."""
     return float(np.where(a > 0.0, a * (np.log(np.where(a > 0.0, a, 1.0)) - log_w), 0.0).sum())
 

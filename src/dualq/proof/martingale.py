@@ -18,10 +18,21 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
-from dualq.proof.directions import CLOSER, KINDS, Direction, _paid, direction, expected, weigh
+from dualq.proof.directions import CLOSER, KINDS, Direction, direction, expected, multiples, paid, rates, weigh
 from dualq.proof.foresight import Foresight, foresee
-from dualq.proof.isotropic import Ellipsoid, differences, ellipsoid, norm, pair_norms, radii
+from dualq.proof.isotropic import (
+    LOG_WEIGHTS,
+    NODES,
+    Ellipsoid,
+    differences,
+    ellipsoid,
+    norm,
+    pair_norms,
+    psi_ratio,
+    radii,
+)
 from dualq.proof.own_rows import Fitted, OwnRows, errors_of, fitted
 
 Array = np.ndarray
@@ -122,14 +133,14 @@ def _shrunk(
 
 
 def _ellipsoids(seen: Foresight, spread: Array, reach: Array, level: float) -> tuple[Ellipsoid, ...]:
+    found = (ellipsoid(_scale(seen, c), spread, reach, level - np.log(weight)) for c, weight in SPREADS)
+    return tuple(one for one in found if one is not None)
+
+
+def _scale(seen: Foresight, c: float) -> Array:
+    """(K,) the size of rates in all directions, as foreseen before the second block."""
     foreseen, farthest = seen.variance[0] * seen.to_come[0], seen.reach[0].max(axis=0)
-    found = []
-    for c, weight in SPREADS:
-        scale = np.minimum(np.sqrt(c / np.maximum(foreseen, 1e-300)), SLACK / farthest)
-        one = ellipsoid(scale, spread, reach, level - np.log(weight))
-        if one is not None:
-            found.append(one)
-    return tuple(found)
+    return np.minimum(np.sqrt(c / np.maximum(foreseen, 1e-300)), SLACK / farthest)
 
 
 def _reach(
@@ -202,4 +213,45 @@ def _radius(rows: OwnRows, known: Known, one: Direction, reach: Array, t: float,
     used = (found.omega * one.squares).sum()
     rounding = (np.abs(found.missing) * (one.u * rows.visits[1:]).sum(axis=0) * reach.sum(axis=0)).sum()
     rounding += ROUNDING * float(np.abs(model.V).max())
-    return float(t * (one.level + _paid(found.a, one.log_w) + used + most + N) + rounding)
+    return float(t * (one.level + paid(found.a, one.log_w) + used + most + N) + rounding)
+
+
+# ---- the martingale itself, where the truth is known
+
+
+def log_martingale(
+    rows: OwnRows,
+    start: Array,
+    reward_range: tuple[float, float],
+    possible: Array,
+    V: Array,
+    q: Array,
+    level: float,
+) -> float:
+    """log M at a value V (S + 1,) and q (K,) of the policy: at the true ones the mean of M is at most 1."""
+    seen = foresee(rows, start, reward_range, possible)
+    off = rows.mean[1:] + rows.alpha * V[rows.column] - q[rows.pair]
+    Z = np.array([rows.per_pair(one) for one in rows.n[1:] * off])
+    Q = np.array([rows.per_pair(one) for one in rows.scatter[1:] + rows.n[1:] * off**2])
+    low, high = reward_range
+    reach = np.array([q - low - rows.alpha * V[possible].min(), high + rows.alpha * V[possible].max() - q])
+    kinds = []
+    for c, weight in SPREADS:
+        theta = np.broadcast_to(NODES[:, None, None] * _scale(seen, c), (NODES.size, *Z.shape))
+        kinds.append(np.log(weight) + _log_product(theta, LOG_WEIGHTS, Z, Q, reach))
+    for side, sign in enumerate((1.0, -1.0)):
+        for kind in KINDS:
+            tau, u = rates(seen, kind, side, level - np.log(kind[2]))
+            g, log_w = multiples(kind[1])
+            theta = sign * tau * g[:, None, None] * u
+            kinds.append(np.log(kind[2]) + _log_product(theta, log_w, Z, Q, reach))
+    return float(logsumexp(kinds))
+
+
+def _log_product(theta: Array, log_w: Array, Z: Array, Q: Array, reach: Array) -> float:
+    """log prod_p sum_j w_j exp(sum_e ...) for rates theta (J, blocks, K), frozen from where they are too large."""
+    x = np.abs(theta) * np.where(theta > 0.0, reach[0], reach[1])
+    alive = np.logical_and.accumulate(x < 1.0, axis=1)
+    psi = theta**2 * psi_ratio(np.where(alive, x, 0.0))
+    exponent = np.where(alive, theta * Z - psi * Q, 0.0).sum(axis=1)
+    return float(logsumexp(log_w[:, None] + exponent, axis=0).sum())

@@ -33,6 +33,9 @@ class Prior:
     def __init__(self, first: Counts, merged: Counts, alpha: float, allowed: Array):
         self.allowed, self.actions = allowed, allowed.sum(axis=1)
         self.likely = likely_actions(first, merged, alpha, allowed)
+        # where there is one action, or where rows only ever ended, there is nothing to choose
+        ends = merged.support.to_log(merged.over) & ~merged.visits.any(axis=1)
+        self.choices = (self.actions > 1) & ~ends
 
     def price(self, policy: Array) -> float:
         """log 1 / W(pi) of a policy (S, A); infinite where its chances are not on the grid."""
@@ -42,7 +45,7 @@ class Prior:
         logs = np.where(sure.any(axis=1), np.log(for_sure), mixed)
         on_grid = np.abs(GRID * policy - np.round(GRID * policy)) <= 1e-9
         priced = bool((on_grid & (self.allowed | (policy == 0.0))).all())
-        return float(-logs[self.actions > 1].sum()) if priced else float(np.inf)
+        return float(-logs[self.choices].sum()) if priced else float(np.inf)
 
 
 def on_grid(policy: Array) -> Array:
