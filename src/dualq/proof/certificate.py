@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -103,6 +103,29 @@ class Certificate:
         return list(self._pairs[:most])
 
 
+BOUNDS = ("lower", "upper", "upper_supported", "behaviour_low", "behaviour_high")
+
+
+def moved_back(found: Certificate, values: float) -> Certificate:
+    """The certificate of rewards that were moved: all values larger by `values`, all differences the same."""
+    low, high = found.behaviour
+    table = {
+        name: np.asarray(column) + values if name in BOUNDS else column for name, column in found.per_state.items()
+    }
+    return replace(
+        found,
+        lower=found.lower + values,
+        upper=found.upper + values,
+        upper_supported=found.upper_supported + values,
+        policy_upper=found.policy_upper + values,
+        behaviour=(low + values, high + values),
+        estimate=found.estimate + values,
+        value_range=(found.value_range[0] + values, found.value_range[1] + values),
+        ceilings={rows: ceiling + values for rows, ceiling in found.ceilings.items()},
+        per_state=table,
+    )
+
+
 def says_something(lower: float, upper: float, value_range: tuple[float, float]) -> bool:
     """Whether an interval of values says clearly more than the range of rewards does."""
     low, high = value_range
@@ -160,6 +183,5 @@ def assumptions_of(counts: Counts, ask: Question) -> tuple[str, ...]:
 
 def per_state(counts: Counts, *columns: Array) -> dict[str, Column]:
     """The bounds in every state, as columns beside the labels and the number of rows."""
-    names = ("lower", "upper", "upper_supported", "behaviour_low", "behaviour_high")
     table: dict[str, Column] = {**counts.states.columns(), "rows": counts.visits.sum(axis=1)}
-    return table | dict(zip(names, columns, strict=True))
+    return table | dict(zip(BOUNDS, columns, strict=True))

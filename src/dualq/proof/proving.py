@@ -25,9 +25,17 @@ from dualq.logs import Counts
 from dualq.model import TablePolicy, checked_discount
 from dualq.proof.bootstrap import bootstrap
 from dualq.proof.causes import causes_of, taken_off
-from dualq.proof.certificate import Certificate, assumptions_of, per_state, rows_needed, says_something, wanted_pairs
+from dualq.proof.certificate import (
+    Certificate,
+    assumptions_of,
+    moved_back,
+    per_state,
+    rows_needed,
+    says_something,
+    wanted_pairs,
+)
 from dualq.proof.confidence_sets import ConfidenceSet, confidence_sets, logged_policy, plug_in
-from dualq.proof.evidence import merged_counts, scaled_counts
+from dualq.proof.evidence import centre_of, merged_counts, moved_counts, scaled_counts
 from dualq.proof.floors import Bound, floor_of, plug_in_value
 from dualq.proof.ledger import Ledger
 from dualq.proof.martingale import OwnValue
@@ -82,6 +90,12 @@ def certificate_of(
 
 def certified(blocks: Sequence[Counts], merged: Counts, ask: Question, method: str, ledger: Ledger) -> Certificate:
     """The certificate that answers a question by a method, on what the ledger has."""
+    if centre := centre_of(merged):
+        moved = [moved_counts(block, centre) for block in blocks]
+        values = centre / (1.0 - ask.alpha)
+        low, high = (end - values for end in ask.value_range)
+        there = certified(moved, merged_counts(moved), ask._replace(value_range=(low, high)), method, ledger)
+        return dataclasses.replace(moved_back(there, values), assumptions=assumptions_of(merged, ask))
     found = METHODS[method](blocks, merged, ask, ledger)
     return dataclasses.replace(found, rows_needed=_rows_needed(found, blocks, ask, ledger.delta))
 
