@@ -68,8 +68,8 @@ class Fit(Learned):
         proven, confidence = self.proven, self.confidence
         method = None if proven.certificate is None else proven.certificate.method
         margin = margin or self.solved.margin or "certified"
-        solved = solve(self.modelled, "exact", limits, margin, confidence, method)
-        return Fit(prove(solved, confidence, method, proven.value_range, proven.assumed))
+        solved = solve(self.modelled, "exact", limits, margin, confidence, method, proven.looks)
+        return Fit(prove(solved, confidence, method, proven.value_range, proven.assumed, proven.looks))
 
     approximation = "table"  # states are labels, or bins
 

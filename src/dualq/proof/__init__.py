@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dualq.proof.proving import check_method as check_method
     from dualq.proof.proving import proven as proven
     from dualq.proof.questions import check_confidence as check_confidence
+    from dualq.proof.questions import one_of as one_of
     from dualq.proof.questions import question_of as question_of
 
 __getattr__, __dir__, __all__ = face(__name__, __file__)

@@ -41,7 +41,7 @@ from dualq.proof.ledger import Ledger
 from dualq.proof.martingale import OwnValue
 from dualq.proof.own_value import OwnEvent, coarse, foresighted, shared_out
 from dualq.proof.prior import Prior
-from dualq.proof.questions import Available, Question, Weights, check_confidence, question_of
+from dualq.proof.questions import Available, Question, Weights, check_confidence, one_of, question_of
 from dualq.solvers import solve
 
 Array = np.ndarray
@@ -67,6 +67,7 @@ def certificate_of(
     value_range: tuple[float, float] | None = None,
     seed: int = 0,
     fixed: bool = False,
+    looks: int = 1,
 ) -> Certificate:
     """Floor, ceiling and the behaviour's interval, jointly valid with the given confidence.
 
@@ -78,14 +79,20 @@ def certificate_of(
     value_range   what values can be, if more is known than the rewards' range says: (0, 1) where only the end pays 1
     seed          of the bootstrap
     fixed         whether the policy was chosen before these rows were seen: then it costs nothing to have chosen it
+    looks         how often the log is looked at in all, with other discounts, periods or columns: one certificate does not
+                  cover several looks, and each of so many gets its part of 1 - confidence
     """
     blocks = [counts] if isinstance(counts, Counts) else list(counts)
     merged = merged_counts(blocks)
     check_method(method)
     check_confidence(confidence)
     discount = checked_discount(discount)
-    question = question_of(merged, policy, discount, start, confidence, available, value_range, seed, fixed=fixed)
-    return certified(blocks, merged, question, method, Ledger(1.0 - confidence))
+    question = question_of(
+        merged, policy, discount, start, confidence, available, value_range, seed, fixed=fixed, looks=looks
+    )
+    ledger = Ledger(1.0 - confidence)
+    found = certified(blocks, merged, question, method, one_of(looks, ledger))
+    return dataclasses.replace(found, ledger=ledger)
 
 
 def certified(blocks: Sequence[Counts], merged: Counts, ask: Question, method: str, ledger: Ledger) -> Certificate:
