@@ -2,12 +2,15 @@
 
 uv run --all-extras --group bench python benchmarks/promises.py [--replications 1000] [--only PART] [--first 0]
 
-PART is widths, coverage, reading or bins.
+PART is sharp, widths, coverage, reading or bins.
 
 Each replication records a new log, takes the plug-in optimum of that log as the policy, and asks for floor and ceiling.
 "Broken" counts replications where any of the certificate's bounds (floor, ceilings, the behaviour's interval; at the
 start and in every state) was on the wrong side of the truth. Beside it: how often the plug-in value promised too much,
 and how often the bootstrap's floor or ceiling at the start was wrong (on fewer replications, it is slow).
+
+sharp: the bars of the policy's own value: the shipped log, logs like it, limits, adaptive logs, and the martingale itself,
+whose mean at the truth is at most 1.
 
 reading: logs that are easily misread (tests/misread.py), read as a new user would: is anything promised that is false,
 and is the right warning given? bins: numbers cut into bins, how often the truth is within two of the errors that are
@@ -28,6 +31,11 @@ from scipy.stats import binom
 
 import dualq
 from dualq import problems
+from dualq.proof.evidence import evidence_of
+from dualq.proof.martingale import log_martingale
+from dualq.proof.own_rows import own_rows
+from dualq.proof.own_value import foresighted
+from dualq.worlds import sample_log
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
 import misread
@@ -296,6 +304,117 @@ def widths():
     )
 
 
+# ---- the policy's own value
+
+
+def like_the_shipped_one(seed):
+    """(floor, ceiling, truth, broken) of a log like the shipped one."""
+    log = dualq.read_log(sample_log.draw(seed), **sample_log.COLUMNS)
+    fit = dualq.learn(log)
+    return (*_ends(fit), _true_value(fit, fit.policy.matrix))
+
+
+def _ends(fit):
+    return fit.certificate.lower, fit.certificate.policy_upper
+
+
+def _true_value(fit, matrix):
+    """Of a policy on a log's states, in the model that the shipped log was drawn from."""
+    mdp = sample_log.truth().mdp
+    states = [list(fit.counts.states).index(label) for label in mdp.states]
+    actions = [list(fit.counts.actions).index(label) for label in mdp.actions]
+    policy = np.where(mdp.available, matrix[np.ix_(states, actions)], 0.0)
+    return float(fit.start[states] @ dualq.TablePolicy(policy).value(mdp))
+
+
+def adaptive(seed, rows=3000):
+    """Rows of two_state by someone who leaves an action alone as soon as it has paid less than the other so far."""
+    mdp, rng = problems.two_state().mdp, np.random.default_rng(seed)
+    P, s = mdp.transitions.toarray().reshape(2, 2, 2), 0
+    paid, tried, found = np.zeros((2, 2)), np.ones((2, 2)), []
+    for _ in range(rows):
+        a = int(np.argmax(paid[s] / tried[s])) if rng.random() < 0.8 else int(rng.integers(2))
+        to = int(rng.random() < P[s, a, 1])
+        r = float(mdp.rewards[s, a]) + (to - P[s, a, 1])  # a reward that tells what came next
+        paid[s, a] += r
+        tried[s, a] += 1.0
+        found.append((s, a, r, to))
+        s = to
+    return dualq.ArrayLog(*(np.array(column) for column in zip(*found, strict=True)), 2, 2, reward_range=(0.0, 4.0))
+
+
+def adaptive_case(seed):
+    mdp = problems.two_state().mdp
+    log = adaptive(seed)
+    policy = greedy(log.counts(), mdp)
+    found = dualq.certificate_of(dualq.counts_in_blocks(log), policy, mdp.discount, np.full(2, 0.5))
+    return found.lower, found.policy_upper, float(np.full(2, 0.5) @ policy.value(mdp))
+
+
+def simulated_case(problem, size, seed):
+    simulator, best = _truth(problem)
+    log = simulator.record(size, seed)
+    policy = greedy(log.counts(), simulator.mdp)
+    found = dualq.certificate_of(dualq.counts_in_blocks(log), policy, simulator.mdp.discount, simulator.start)
+    return found.lower, found.policy_upper, float(simulator.start @ policy.value(simulator.mdp)), found.regret
+
+
+def at_the_truth(problem, size, seed):
+    """M of the best policy, at its true value."""
+    simulator, V = _truth(problem)
+    mdp = simulator.mdp
+    log = simulator.record(size, seed)
+    policy = dualq.solve(mdp).primal_policy.matrix
+    parts = foresighted(dualq.counts_in_blocks(log))
+    ev = evidence_of(parts, log.counts())
+    rows = own_rows(ev, policy, simulator.start, mdp.discount)
+    q = mdp.q_values(V).ravel()[rows.pairs]
+    known = (simulator.start, mdp.reward_range, ev.possible, np.append(V, 0.0), q)
+    return float(np.exp(log_martingale(rows, *known, -np.log(0.02))))
+
+
+def sharp(seeds, jobs):
+    fit = dualq.learn(str(sample_log.path()), **sample_log.COLUMNS)
+    limited = fit.with_limits({"stockout": 0.20})
+    promise = fit.certificate
+    worth = _true_value(fit, limited.policy.matrix)
+    rows = [
+        ("shipped log: floor", f"{promise.lower:.2f}", ">= 36"),
+        ("shipped log: the policy's ceiling", f"{promise.policy_upper:.2f}", "<= 45"),
+        ("shipped log: ceiling over pairs with >= 30 rows", f"{promise.ceilings['30']:.2f}", "<= 52"),
+        ("shipped log: proven improvement", f"{promise.improvement:.2f}", ">= 15"),
+        ("shipped log: stockout <= .20 promised, true value", f"{worth:.2f}, {limited.limits_kept}", ">= 39"),
+    ]
+
+    def side_by_side(what, asked):
+        found = np.array(joblib.Parallel(n_jobs=jobs, batch_size=5)(asked))
+        broken = int(((found[:, 0] > found[:, 2]) | (found[:, 1] < found[:, 2])).sum())
+        rows.append((f"{what}: broken", f"{broken} of {len(found)}", f"<= {int(binom.isf(ALARM, len(found), DELTA))}"))
+        print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
+        return found
+
+    found = side_by_side("logs like the shipped one", (joblib.delayed(like_the_shipped_one)(10_000 + s) for s in seeds))
+    rows.append(("logs like the shipped one: floor, median", f"{np.median(found[:, 0]):.2f}", ">= 35"))
+    rows.append(("logs like the shipped one: ceiling, truth, medians",
+                 f"{np.median(found[:, 1]):.2f}, {np.median(found[:, 2]):.2f}", ""))  # fmt: skip
+    for problem, size in ((garnet, 100_000), (two_state, 100_000), (garnet_settling, 30_000), (inventory, 30_000)):
+        found = side_by_side(
+            f"{problem.__name__}, {size:,} rows", (joblib.delayed(simulated_case)(problem, size, s) for s in seeds)
+        )
+        off, regret = np.median(found[:, 2] - found[:, 0]), np.median(found[:, 3])
+        bar = {garnet: "truth - floor <= .08", two_state: "regret <= .32"}.get(problem, "")
+        rows.append((f"{problem.__name__}, {size:,} rows: truth - floor, regret", f"{off:.3g}, {regret:.3g}", bar))
+    side_by_side("two_state, adaptive, 3,000 rows", (joblib.delayed(adaptive_case)(s) for s in seeds))
+    for problem, size in ((two_state_wandering, 3_000), (garnet_settling, 30_000)):
+        M = joblib.Parallel(n_jobs=jobs, batch_size=5)(joblib.delayed(at_the_truth)(problem, size, s) for s in seeds)
+        error = np.std(M) / np.sqrt(len(M))
+        rows.append(
+            (f"M at the truth, {problem.__name__}, {size:,} rows: mean", f"{np.mean(M):.2f} +- {error:.2f}", "<= 1")
+        )
+    text = "Confidence .95, policies learned from the same log; M: of the best policy, which is fixed.\n\n"
+    publish("The policy's own value", text + markdown(("what", "found", "bar"), rows))
+
+
 # ---- how a log is read
 
 
@@ -359,7 +478,7 @@ def bins(seeds, jobs):
     publish("Numbers cut into bins", markdown(header, rows))
 
 
-PARTS = {"widths": lambda seeds, jobs: widths(), "coverage": coverage, "reading": reading, "bins": bins}
+PARTS = {"sharp": sharp, "widths": lambda seeds, jobs: widths(), "coverage": coverage, "reading": reading, "bins": bins}
 
 
 if __name__ == "__main__":

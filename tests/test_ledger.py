@@ -67,12 +67,13 @@ def test_nothing_is_spent_twice():
 
 
 def test_the_certificate_spends_as_its_page_says():
-    # docs/certificate.md: .8 and .1 of delta on event 1, shared by two sides of all pairs; .1 on event 2, in halves.
+    # docs/certificate.md: .4 of delta on the policy's own value. Of the rest .8 and .1 on event 1, shared by two sides of
+    # all pairs; .1 on event 2, in halves. In one block nothing can be foreseen, and the events of pairs have all of it.
     log = recorded()
     policy = dualq.TablePolicy(np.full((4, 2), 0.5))
     blocks = dualq.counts_in_blocks(log)
     ledger = dualq.certificate_of(blocks, policy, 0.9, np.full(4, 0.25), confidence=0.9).ledger
-    spent = [[0.08 / 16, 16], [0.01 / 16, 16], [0.005 / 8, 8], [0.005 / 8, 8]]
+    spent = [[0.048 / 16, 16], [0.006 / 16, 16], [0.003 / 8, 8], [0.003 / 8, 8], [0.04, 1]]
     np.testing.assert_allclose(statements(ledger), spent)
     assert statements(ledger).prod(axis=1).sum() == pytest.approx(0.1)
     one = dualq.certificate_of(log.counts(), policy, 0.9, np.full(4, 0.25), confidence=0.9).ledger
@@ -90,7 +91,8 @@ def test_value_and_limits_share_delta_and_all_of_it_is_spent(tmp_path):
     assert statements(ledger).prod(axis=1).sum() == pytest.approx(0.05)
     # what is written is the same, in the table, as JSON, and in the saved fit
     text = str(ledger)
-    assert len(text.splitlines()) == 1 + 2 + 2 + 3 * 5 + 4  # everything, halves, limits, events, what rests on them
+    # everything, halves, limits, then of each: two accounts, the events of pairs, and what rests on them
+    assert len(text.splitlines()) == 1 + 2 + 2 + 3 * (2 + 5) + 4
     assert "2 sides x 8 pairs" in text
     rows = json.loads(json.dumps(fit.summary()))["ledger"]
     assert [row["account"] for row in rows][:2] == ["everything", "everything / limits"]

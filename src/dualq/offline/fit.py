@@ -72,8 +72,8 @@ class Fit(Learned, Trusted):
         proven, confidence = self.proven, self.confidence
         method = None if proven.certificate is None else proven.certificate.method
         margin = margin or self.solved.margin or "certified"
-        solved = solve(self.modelled, "exact", limits, margin, confidence, method)
-        return Fit(prove(solved, confidence, method, proven.value_range, proven.assumed), self.updated)
+        solved = solve(self.modelled, "exact", limits, margin, confidence, method, proven.looks)
+        return Fit(prove(solved, confidence, method, proven.value_range, proven.assumed, proven.looks), self.updated)
 
     approximation = "table"  # states are labels, or bins
 

@@ -22,6 +22,7 @@ from dualq.offline.approximate.asked import check_approximation, check_is_for_nu
 from dualq.offline.fit import Fit
 from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.stages import check_words, count, model, prove, read, solve
+from dualq.proof import Ledger, one_of
 
 if TYPE_CHECKING:
     from dualq.offline.approximate.fit import NumberFit
@@ -40,6 +41,7 @@ def learn(
     limits: LimitsGiven | None = None,
     margin: str = "certified",
     value_range: tuple[float, float] | None = None,
+    looks: int = 1,
     assume: str | Iterable[str] = (),
     approximation: str = "auto",
     progress: Callable[[str], None] | None = None,
@@ -62,6 +64,8 @@ def learn(
     margin        "certified": the ceilings of the limited costs are within the limits, where the log can prove it;
                   "none": their estimates are, and nothing is promised
     value_range   what values can be, if more is known than rewards say: (0, 1) where only the end of an episode pays 1
+    looks         how often you look at this log in all, with other discounts, periods, columns or bins: one certificate
+                  does not cover several looks, and each of so many gets its part of 1 - confidence
     assume        what you vouch for where the log cannot tell: "set aside" (the rows set aside are like the others)
     approximation what to do where columns of the state are numbers that hardly come again: "table" (they must be cut
                   into bins), "partition" (cells that dualq finds), "linear" (features), "neural" (small networks), or
@@ -74,11 +78,12 @@ def learn(
     begin = progress or (lambda stage: None)
     assumed = [assume] if isinstance(assume, str) else list(assume)
     check_words(solver, confidence, certificate, limits, assumed, pessimism)
+    one_of(looks, Ledger(1.0 - confidence))
     check_approximation(approximation)
     opened = read(log, discount, approximation, **columns)
     if is_of_numbers(opened, approximation):
         other = {"solver": None if solver == "exact" else solver, "margin": None if margin == "certified" else margin}
-        check_is_for_numbers(pessimism=pessimism, value_range=value_range, **other)
+        check_is_for_numbers(pessimism=pessimism, value_range=value_range, looks=None if looks == 1 else looks, **other)
         from dualq.offline.approximate.learning import learn_numbers  # tables need none of it
 
         return learn_numbers(opened, NumberTask(approximation, discount, confidence, start, limits, certificate), begin)
@@ -88,7 +93,7 @@ def learn(
     modelled = model(counted, discount, pessimism)
     if limits is not None:
         begin("Looking for a policy whose limits can be promised")
-    solved = solve(modelled, solver, limits, margin, confidence, certificate)
+    solved = solve(modelled, solver, limits, margin, confidence, certificate, looks)
     if certificate is not None:
         begin("Proving floor and ceiling")
-    return Fit(prove(solved, confidence, certificate, value_range, assumed))
+    return Fit(prove(solved, confidence, certificate, value_range, assumed, looks))

@@ -57,6 +57,7 @@ from dualq.proof import (
     check_confidence,
     check_method,
     merged_counts,
+    one_of,
     paid_at_the_end,
     question_of,
 )
@@ -122,6 +123,11 @@ class Counted:
     first: Array | None = field(default=None, repr=False)  # (S,) how often a state is the first of an episode
     span: tuple[float, float] | None = None  # the first and last moment of the log's clock, where it has one
     open_ends: OpenEnds | None = field(default=None, repr=False)  # episodes that may go on in a later log
+
+    @property
+    def measured(self) -> str:
+        """Where the start comes from: from the rows themselves ("episodes", "log"), or "given" beforehand."""
+        return self.where if self.where in ("episodes", "log") else "given"
 
     @cached_property
     def blocks(self) -> tuple[Counts, ...]:
@@ -239,6 +245,7 @@ def solve(
     margin: str = "certified",
     confidence: float = 0.95,
     certificate: str | None = "proven",
+    looks: int = 1,
 ) -> Solved:
     """Find the policy: the best in the careful model, or the best that keeps the limits."""
     ledger = Ledger(1.0 - confidence)
@@ -247,12 +254,12 @@ def solve(
         gap = duality_gap(modelled.careful.mdp, solution)
         return Solved(modelled, solution, policy, reason, solver, gap, ledger=ledger)
     counted, asked = modelled.counted, asked_for(limits, modelled.estimates)
-    account = ledger.take("limits", 1.0 - SHARE_OF_VALUE if certificate is not None else 1.0)
-    found = keep(modelled.estimates, asked, counted.blocks, account, margin)
+    account = one_of(looks, ledger).take("limits", 1.0 - SHARE_OF_VALUE if certificate is not None else 1.0)
+    found = keep(modelled.estimates, asked, counted.blocks, account, margin, counted.measured)
     return Solved(
         modelled,
         found.solution,
-        on_log(found.solution.dual_policy, counted.counts),
+        on_log(found.policy, counted.counts),
         found.reason,
         solver,
         program_gap(found.solution),
@@ -278,6 +285,7 @@ class Proven:
     value_range: tuple[float, float] | None = None  # what values can be, as the user said
     ledger: Ledger | None = field(default=None, repr=False)  # what 1 - confidence was spent on
     version: str = __version__
+    looks: int = 1  # how often the log is looked at in all
 
 
 def prove(
@@ -286,18 +294,32 @@ def prove(
     certificate: str | None = "proven",
     value_range: tuple[float, float] | None = None,
     assumed: Sequence[str] = (),
+    looks: int = 1,
 ) -> Proven:
     """Prove a floor and a ceiling, with what the limits have left of 1 - confidence."""
     ledger = _ledger(solved, confidence)
-    words: dict[str, Any] = {"assumed": tuple(assumed), "value_range": value_range, "ledger": ledger}
+    words: dict[str, Any] = {
+        "assumed": tuple(assumed),
+        "value_range": value_range,
+        "ledger": ledger,
+        "looks": looks,
+    }
     if certificate is None:
         return Proven(solved, None, confidence, **words)
     modelled, counted = solved.modelled, solved.modelled.counted
-    account = ledger.take("value", SHARE_OF_VALUE if solved.asked else 1.0)
+    account = one_of(looks, ledger).take("value", SHARE_OF_VALUE if solved.asked else 1.0)
     values = value_range or paid_at_the_end(counted.counts)
     blocks, merged = list(counted.blocks), merged_counts(counted.blocks)
     ask = question_of(
-        merged, solved.policy, modelled.discount, counted.start, 1.0 - account.delta, counted.available, values
+        merged,
+        solved.policy,
+        modelled.discount,
+        counted.start,
+        1.0 - account.delta,
+        counted.available,
+        values,
+        measured=counted.measured,
+        looks=looks,
     )
     promise = dataclasses.replace(certified(blocks, merged, ask, certificate, account), ledger=ledger)
     return Proven(solved, promise, confidence, **words)

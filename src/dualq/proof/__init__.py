@@ -26,11 +26,15 @@ if TYPE_CHECKING:
     from dualq.proof.evidence import paid_at_the_end as paid_at_the_end
     from dualq.proof.evidence import paying_counts as paying_counts
     from dualq.proof.ledger import Ledger as Ledger
+    from dualq.proof.own_value import prior_of as prior_of
+    from dualq.proof.prior import Prior as Prior
+    from dualq.proof.prior import on_grid as on_grid
     from dualq.proof.proving import certificate_of as certificate_of
     from dualq.proof.proving import certified as certified
     from dualq.proof.proving import check_method as check_method
     from dualq.proof.proving import proven as proven
     from dualq.proof.questions import check_confidence as check_confidence
+    from dualq.proof.questions import one_of as one_of
     from dualq.proof.questions import question_of as question_of
 
 __getattr__, __dir__, __all__ = face(__name__, __file__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -104,6 +104,29 @@ class Certificate:
         return list(self._pairs[:most])
 
 
+BOUNDS = ("lower", "upper", "upper_supported", "behaviour_low", "behaviour_high")
+
+
+def moved_back(found: Certificate, values: float) -> Certificate:
+    """The certificate of rewards that were moved: all values larger by `values`, all differences the same."""
+    low, high = found.behaviour
+    table = {
+        name: np.asarray(column) + values if name in BOUNDS else column for name, column in found.per_state.items()
+    }
+    return replace(
+        found,
+        lower=found.lower + values,
+        upper=found.upper + values,
+        upper_supported=found.upper_supported + values,
+        policy_upper=found.policy_upper + values,
+        behaviour=(low + values, high + values),
+        estimate=found.estimate + values,
+        value_range=(found.value_range[0] + values, found.value_range[1] + values),
+        ceilings={rows: ceiling + values for rows, ceiling in found.ceilings.items()},
+        per_state=table,
+    )
+
+
 def says_something(lower: float, upper: float, value_range: tuple[float, float]) -> bool:
     """Whether an interval of values says clearly more than the range of rewards does."""
     low, high = value_range
@@ -156,11 +179,13 @@ def assumptions_of(counts: Counts, ask: Question) -> tuple[str, ...]:
         "the state includes everything that matters and that the decisions were based on",
         "no decision was based on later rows of the log, and nobody chose its length by looking at its rows",
         "the starting states and the available actions are as given",
+        "this is the only look at the log: every other discount, period, column or bin that was tried is one more"
+        if ask.looks == 1
+        else f"the log is looked at {ask.looks} times at most, this look among them: all of them hold together",
     )
 
 
 def per_state(counts: Counts, *columns: Array) -> dict[str, Column]:
     """The bounds in every state, as columns beside the labels and the number of rows."""
-    names = ("lower", "upper", "upper_supported", "behaviour_low", "behaviour_high")
     table: dict[str, Column] = {**counts.states.columns(), "rows": counts.visits.sum(axis=1)}
-    return table | dict(zip(names, columns, strict=True))
+    return table | dict(zip(BOUNDS, columns, strict=True))

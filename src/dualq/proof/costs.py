@@ -4,6 +4,7 @@ Proven    A cost c is a reward rho = -z c with a range of its own, z = 1 where i
           the floor of rho's value is what a limit must reckon with. The events of the certificate are about the rows of
           pairs, and no policy enters them: so on them the bounds of every policy hold at once, also of one that was
           chosen for its bounds (docs/certificate.md). Of the two references the better one is taken, at the start.
+Own       The event of the policy's own value, with a cost for the reward, holds for all policies, each at its price.
 Known     Of a cost that is known exactly (a share of time, of an action) only the successors are random: the noise of
           event 1 is that of alpha f(s'), and none where there is no reference f.
 Safest    The floor is the fixed point of V = max(pair floors, the worst) over the policy's actions, each pair's floor
@@ -31,7 +32,9 @@ from dualq.proof.confidence_sets import ConfidenceSet, confidence_sets, known_co
 from dualq.proof.evidence import merged_counts, paying_counts, scaled_counts, turned_counts, value_range_of
 from dualq.proof.floors import ROUNDS, Bound, floor_of, pair_floors, plug_in_value
 from dualq.proof.ledger import Ledger
-from dualq.proof.questions import Weights, check_confidence, checked_policy, checked_start
+from dualq.proof.own_value import OwnEvent, coarse, foresighted, prior_of, shared_out
+from dualq.proof.prior import Prior
+from dualq.proof.questions import Question, Weights, check_confidence, checked_policy, checked_start
 
 Array = np.ndarray
 
@@ -59,15 +62,26 @@ def cost_bounds(
     check_confidence(confidence)
     discount, merged = checked_discount(discount), merged_counts(blocks)
     eta, ledger = checked_start(start, merged), Ledger(1.0 - confidence)
-    return cost_column(blocks, cost, sense, discount, eta, ledger).of(checked_policy(policy, merged))
+    prior = prior_of(blocks, merged, discount)
+    return cost_column(blocks, cost, sense, discount, eta, ledger, prior).of(checked_policy(policy, merged))
 
 
 def cost_column(
-    blocks: Sequence[Counts], cost: str, sense: str, discount: float, start: Array, ledger: Ledger
+    blocks: Sequence[Counts],
+    cost: str,
+    sense: str,
+    discount: float,
+    start: Array,
+    ledger: Ledger,
+    prior: Prior | None = None,
+    measured: str = "given",
 ) -> AverageBounds:
-    """The bounds of a column of the log: a cost that is known by its rows alone."""
+    """The bounds of a column of the log: a cost that is known by its rows alone.
+
+    prior, measured   for those of a policy's own value: the price of policies, and where the start comes from
+    """
     turned = [turned_counts(paying_counts(block, cost), -SIGNS[sense]) for block in blocks]
-    return AverageBounds(turned, discount, start, ledger, -SIGNS[sense])
+    return AverageBounds(turned, discount, start, ledger, -SIGNS[sense], prior=prior, measured=measured)
 
 
 def known_cost(
@@ -101,22 +115,29 @@ class AverageBounds:
         ledger: Ledger,
         sign: float = 1.0,
         known: Array | None = None,
+        prior: Prior | None = None,
+        measured: str = "given",
     ):
         self.blocks, self.alpha, self.start, self.known = list(blocks), float(discount), start, known
         self.sign, self.delta = sign, ledger.delta
         self.merged = merged_counts(self.blocks)
         self.low, self.high = value_range_of(None, self.merged, self.alpha)
+        pairs, own = (ledger, None) if prior is None else shared_out(self.blocks, ledger)
+        few = coarse(self.blocks)
         if known is None:
-            self.sets = confidence_sets(self.blocks, self.merged, self.alpha, ledger)
+            self.sets = confidence_sets(few, self.merged, self.alpha, pairs)
         else:
-            self.sets = known_confidence_sets(self.blocks, self.merged, self.alpha, ledger, known)
+            self.sets = known_confidence_sets(few, self.merged, self.alpha, pairs, known)
+        parts = foresighted(self.blocks)
+        self.own = None if own is None or parts is None else OwnEvent(parts, self.merged, prior, own)
+        self.measured = measured
+        self.found: dict[bytes, tuple[float, float]] = {}  # intervals of policies that were asked for
         self.everything = np.ones(self.merged.shape, bool)
         self.supported = self.merged.visits > 0
 
     def of(self, policy: Array) -> tuple[float, float]:
         """(low, high) of what a policy (S, A) costs."""
-        ceiling = (1.0 - self.alpha) * min(-float(self.start @ bound.value) for bound in self._bounds(policy, -1.0))
-        ends = self.end(policy), self.sign * ceiling
+        ends = [self.sign * (1.0 - self.alpha) * end for end in self._interval(policy)]
         return min(ends), max(ends)
 
     def end(self, policy: Array) -> float:
@@ -125,7 +146,21 @@ class AverageBounds:
 
     def floor(self, policy: Array) -> float:
         """Of rho, which is to be large."""
-        return (1.0 - self.alpha) * max(float(self.start @ bound.value) for bound in self._bounds(policy, 1.0))
+        return (1.0 - self.alpha) * self._interval(policy)[0]
+
+    def _interval(self, policy: Array) -> tuple[float, float]:
+        """Of the value of rho: by the events of pairs, and by the policy's own value where it has a price."""
+        if (key := policy.tobytes()) not in self.found:
+            lows, highs = self._bounds(policy, 1.0), self._bounds(policy, -1.0)
+            low = max(float(self.start @ bound.value) for bound in lows)
+            high = -max(float(self.start @ bound.value) for bound in highs)
+            own = None if self.own is None else self.own.interval(self._question(policy), lows, highs)
+            self.found[key] = (low, high) if own is None else (max(low, own.low), min(high, own.high))
+        return self.found[key]
+
+    def _question(self, policy: Array) -> Question:
+        confidence, values = 1.0 - self.delta, (self.low, self.high)
+        return Question(policy, self.alpha, self.start, confidence, self.everything, values, False, 0, self.measured)
 
     @property
     def worst(self) -> float:

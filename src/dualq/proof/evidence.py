@@ -13,6 +13,8 @@ from dualq.logs import Counts
 
 Array = np.ndarray
 
+LOST = 4.0 * np.finfo(float).eps  # of a sum of squares, by rounding
+FAR = 100.0  # times their range: rewards that are so far from 0 are moved there before anything is computed
 FEWEST_UNPAID = 100  # rows before the end, all without pay, from which it is taken that only the end pays
 
 
@@ -56,7 +58,8 @@ def evidence_of(blocks: Sequence[Counts], merged: Counts) -> Evidence:
         place = np.searchsorted(known, keys(counts))
         for total, column in ((n, counts.n), (r, counts.reward_sum), (squares, counts.reward_square_sum)):
             np.add.at(total[e], place, column)  # several states where episodes end are one end
-    scatter = np.maximum(squares - r * r / np.maximum(n, 1.0), 0.0)
+    # a difference of large numbers where rewards are far from 0: what rounding may have lost is added
+    scatter = np.maximum(squares - r * r / np.maximum(n, 1.0), 0.0) + LOST * squares
     pair, columns = np.divmod(known, S + 1)
     indptr = np.searchsorted(pair, np.arange(S * A + 1))
     possible = np.append(~merged.support.to_log(merged.over), ends)
@@ -91,6 +94,26 @@ def turned_counts(counts: Counts, sign: float) -> Counts:
     """The counts with rewards times 1 or -1."""
     low, high = sorted(sign * end for end in counts.reward_range)
     return dataclasses.replace(counts, reward_sum=sign * counts.reward_sum, reward_range=(low, high))
+
+
+def centre_of(counts: Counts) -> float:
+    """How far rewards are from 0, where that is far and moving them changes every value alike; else nothing."""
+    low, high = counts.reward_range
+    middle = 0.5 * (low + high)
+    return 0.0 if counts.ended.any() or abs(middle) <= FAR * (high - low) else middle
+
+
+def moved_counts(counts: Counts, centre: float) -> Counts:
+    """The counts with rewards less `centre`; what rounding loses of their squares is added."""
+    low, high = counts.reward_range
+    size = counts.reward_square_sum + centre**2 * counts.n
+    squares = counts.reward_square_sum - centre * (2.0 * counts.reward_sum - centre * counts.n)
+    return dataclasses.replace(
+        counts,
+        reward_sum=counts.reward_sum - centre * counts.n,
+        reward_square_sum=np.maximum(squares, 0.0) + LOST * size,
+        reward_range=(low - centre, high - centre),
+    )
 
 
 def scaled_counts(counts: Counts, factor: int) -> Counts:

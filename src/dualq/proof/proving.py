@@ -8,6 +8,7 @@ Event 1   the mean of r + alpha f_e(s') over a pair's rows is near its expectati
 Event 2   the frequencies of a pair's successors are near their probabilities                         successors.py
 Delta     what each of these may fail with is handed out by one ledger                                    ledger.py
 Floor     the fixed point of what each pair is worth at least; ceilings are floors upside down            floors.py
+Value     the policy's own value as one martingale, for a policy that pays its price             martingale.py, prior.py
 
 Pairs that were never logged are worth the end of the value range. The policy may depend on the same log in any way.
 """
@@ -24,12 +25,23 @@ from dualq.logs import Counts
 from dualq.model import TablePolicy, checked_discount
 from dualq.proof.bootstrap import bootstrap
 from dualq.proof.causes import causes_of, taken_off
-from dualq.proof.certificate import Certificate, assumptions_of, per_state, rows_needed, says_something, wanted_pairs
+from dualq.proof.certificate import (
+    Certificate,
+    assumptions_of,
+    moved_back,
+    per_state,
+    rows_needed,
+    says_something,
+    wanted_pairs,
+)
 from dualq.proof.confidence_sets import ConfidenceSet, confidence_sets, logged_policy, plug_in
-from dualq.proof.evidence import merged_counts, scaled_counts
-from dualq.proof.floors import floor_of, plug_in_value
+from dualq.proof.evidence import centre_of, merged_counts, moved_counts, scaled_counts
+from dualq.proof.floors import Bound, floor_of, plug_in_value
 from dualq.proof.ledger import Ledger
-from dualq.proof.questions import Available, Question, Weights, check_confidence, question_of
+from dualq.proof.martingale import OwnValue
+from dualq.proof.own_value import OwnEvent, coarse, foresighted, shared_out
+from dualq.proof.prior import Prior
+from dualq.proof.questions import Available, Question, Weights, check_confidence, one_of, question_of
 from dualq.solvers import solve
 
 Array = np.ndarray
@@ -55,6 +67,8 @@ def certificate_of(
     method: str = "proven",
     value_range: tuple[float, float] | None = None,
     seed: int = 0,
+    fixed: bool = False,
+    looks: int = 1,
 ) -> Certificate:
     """Floor, ceiling and the behaviour's interval, jointly valid with the given confidence.
 
@@ -65,18 +79,31 @@ def certificate_of(
     method        "proven" (docs/certificate.md) or "bootstrap" (approximate: it may break its promise)
     value_range   what values can be, if more is known than the rewards' range says: (0, 1) where only the end pays 1
     seed          of the bootstrap
+    fixed         whether the policy was chosen before these rows were seen: then it costs nothing to have chosen it
+    looks         how often the log is looked at in all, with other discounts, periods or columns: one certificate does not
+                  cover several looks, and each of so many gets its part of 1 - confidence
     """
     blocks = [counts] if isinstance(counts, Counts) else list(counts)
     merged = merged_counts(blocks)
     check_method(method)
     check_confidence(confidence)
     discount = checked_discount(discount)
-    question = question_of(merged, policy, discount, start, confidence, available, value_range, seed)
-    return certified(blocks, merged, question, method, Ledger(1.0 - confidence))
+    question = question_of(
+        merged, policy, discount, start, confidence, available, value_range, seed, fixed=fixed, looks=looks
+    )
+    ledger = Ledger(1.0 - confidence)
+    found = certified(blocks, merged, question, method, one_of(looks, ledger))
+    return dataclasses.replace(found, ledger=ledger)
 
 
 def certified(blocks: Sequence[Counts], merged: Counts, ask: Question, method: str, ledger: Ledger) -> Certificate:
     """The certificate that answers a question by a method, on what the ledger has."""
+    if centre := centre_of(merged):
+        moved = [moved_counts(block, centre) for block in blocks]
+        values = centre / (1.0 - ask.alpha)
+        low, high = (end - values for end in ask.value_range)
+        there = certified(moved, merged_counts(moved), ask._replace(value_range=(low, high)), method, ledger)
+        return dataclasses.replace(moved_back(there, values), assumptions=assumptions_of(merged, ask))
     found = METHODS[method](blocks, merged, ask, ledger)
     return dataclasses.replace(found, rows_needed=_rows_needed(found, blocks, ask, ledger.delta))
 
@@ -101,8 +128,9 @@ def _rows_needed(found: Certificate, blocks: Sequence[Counts], ask: Question, de
 
 def proven(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledger) -> Certificate:
     """The certificate that docs/certificate.md proves."""
-    sets = confidence_sets(blocks, merged, ask.alpha, ledger)
-    ledger.cover(*COVERED)
+    pairs, own = shared_out(blocks, ledger)
+    sets = confidence_sets(coarse(blocks), merged, ask.alpha, pairs)
+    pairs.cover(*COVERED)
     model = sets["optimal"]
     low, high = ask.value_range
     eta = ask.start
@@ -110,9 +138,8 @@ def proven(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledg
     best = _best_plug_in(merged, ask)
     unknown = float(eta @ best[:-1])
     f, usual = (plug_in_value(model, policy, unknown) for policy in (ask.policy, logged))
-    floor = max(
-        (floor_of(m, f, low, ask.allowed, ask.policy, 1.0) for m in sets.values()), key=lambda b: float(eta @ b.value)
-    )
+    lows, highs = policy_bounds(sets, f, ask)
+    floor = max(lows, key=lambda b: float(eta @ b.value))
     ceiling = floor_of(model, -best, -high, ask.allowed, None, -1.0)
     ceiling_supported = floor_of(model, -best, -high, _supported(merged, ask), None, -1.0)
     # Whichever reference is the better one: all of them hold together.
@@ -120,12 +147,20 @@ def proven(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledg
     behaviour_high = np.min(
         [-floor_of(m, -usual, -high, ask.allowed, logged, -1.0).value for m in sets.values()], axis=0
     )
-    policy_ceilings = [-floor_of(m, -f, -high, ask.allowed, ask.policy, -1.0).value for m in sets.values()]
     upper, upper_supported = -ceiling.value, -ceiling_supported.value
-    table = per_state(merged, floor.value, upper, upper_supported, behaviour_low, behaviour_high)
+    lower, policy_upper = (
+        float(eta @ floor.value),
+        float(eta @ np.minimum(-np.max([b.value for b in highs], axis=0), upper)),
+    )
+    floors = floor.value
+    value = _own_value(blocks, merged, ask, own, lows, highs)
+    if value is not None:
+        lower, policy_upper = max(lower, value.low), min(policy_upper, value.high)
+        floors = np.maximum(floors, value.states[0])
+    table = per_state(merged, floors, upper, upper_supported, behaviour_low, behaviour_high)
 
     return Certificate(
-        lower=float(eta @ floor.value),
+        lower=lower,
         upper=float(eta @ upper),
         upper_supported=float(eta @ upper_supported),
         behaviour=(float(eta @ behaviour_low), float(eta @ behaviour_high)),
@@ -134,14 +169,32 @@ def proven(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledg
         method="proven",
         rows=merged.total,
         value_range=ask.value_range,
-        policy_upper=float(eta @ np.minimum(np.min(policy_ceilings, axis=0), upper)),
+        policy_upper=policy_upper,
         ceilings=_ceilings(model, best, merged, ask, float(eta @ upper_supported)),
         per_state=table,
-        causes=causes_of(model, eta, unknown, (f, floor), (best, ceiling_supported), ceiling),
+        causes=causes_of(model, eta, unknown, (f, floor), (best, ceiling_supported), ceiling, lower),
         assumptions=assumptions_of(merged, ask),
         _pairs=wanted_pairs(merged, taken_off(model, eta, unknown, floor, 1.0)[0], MOST_WANTED),
         ledger=ledger,
     )
+
+
+def _own_value(
+    blocks: Sequence[Counts], merged: Counts, ask: Question, own: Ledger | None, lows: list[Bound], highs: list[Bound]
+) -> OwnValue | None:
+    """The interval of the policy's own value; None where it cannot be foreseen, or has no price."""
+    parts = foresighted(blocks)
+    if own is None or parts is None:
+        return None
+    prior = None if ask.fixed else Prior(parts[0], merged, ask.alpha, ask.allowed)
+    return OwnEvent(parts, merged, prior, own).interval(ask, lows, highs)
+
+
+def policy_bounds(sets: dict[str, ConfidenceSet], f: Array, ask: Question) -> tuple[list[Bound], list[Bound]]:
+    """What the events of pairs say of the policy, with each reference: floors of V, and of -V."""
+    low, high = ask.value_range
+    lows = [floor_of(m, f, low, ask.allowed, ask.policy, 1.0) for m in sets.values()]
+    return lows, [floor_of(m, -f, -high, ask.allowed, ask.policy, -1.0) for m in sets.values()]
 
 
 def _ceilings(model: ConfidenceSet, best: Array, merged: Counts, ask: Question, first: float) -> dict[str, float]:
@@ -161,16 +214,16 @@ def _ceilings(model: ConfidenceSet, best: Array, merged: Counts, ask: Question, 
 
 def _proven_says_something(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledger) -> bool:
     """Whether `proven` would be informative, from no more bounds than that takes."""
-    sets = confidence_sets(blocks, merged, ask.alpha, ledger)
-    low, high = ask.value_range
+    pairs, own = shared_out(blocks, ledger)
+    sets = confidence_sets(coarse(blocks), merged, ask.alpha, pairs)
     best = _best_plug_in(merged, ask)
     f = plug_in_value(sets["optimal"], ask.policy, float(ask.start @ best[:-1]))
-    ceilings = (-floor_of(m, -f, -high, ask.allowed, ask.policy, -1.0).value for m in sets.values())
-    upper = min(float(ask.start @ ceiling) for ceiling in ceilings)
-    if not says_something(float(ask.start @ f[:-1]), upper, ask.value_range):
-        return False  # the estimate itself is too far below, and a floor is lower still
-    floors = (floor_of(m, f, low, ask.allowed, ask.policy, 1.0).value for m in sets.values())
-    return any(says_something(float(ask.start @ lower), upper, ask.value_range) for lower in floors)
+    lows, highs = policy_bounds(sets, f, ask)
+    lower = max(float(ask.start @ bound.value) for bound in lows)
+    upper = -max(float(ask.start @ bound.value) for bound in highs)
+    if (value := _own_value(blocks, merged, ask, own, lows, highs)) is not None:
+        lower, upper = max(lower, value.low), min(upper, value.high)
+    return says_something(lower, upper, ask.value_range)
 
 
 def _best_plug_in(merged: Counts, ask: Question) -> Array:

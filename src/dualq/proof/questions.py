@@ -11,6 +11,7 @@ from dualq.base import Label, ModelError, Weights, as_distribution, checked_weig
 from dualq.logs import Counts
 from dualq.model import TablePolicy
 from dualq.proof.evidence import value_range_of
+from dualq.proof.ledger import Ledger
 
 Array = np.ndarray
 Available: TypeAlias = Mapping[Label, Sequence[Label]] | Array | None  # {state: [actions]}, or (S, A) booleans
@@ -27,6 +28,9 @@ class Question(NamedTuple):
     value_range: tuple[float, float]
     range_given: bool
     seed: int
+    measured: str = "given"  # `start` was given beforehand, or is that of the rows: first states of "episodes", "log"
+    fixed: bool = False  # the policy was chosen before the rows were seen
+    looks: int = 1  # at the log, of which this is one
 
 
 def question_of(
@@ -38,6 +42,9 @@ def question_of(
     available: Available = None,
     value_range: tuple[float, float] | None = None,
     seed: int = 0,
+    measured: str = "given",
+    fixed: bool = False,
+    looks: int = 1,
 ) -> Question:
     """What is asked of a log, its parts checked."""
     return Question(
@@ -49,6 +56,9 @@ def question_of(
         value_range_of(value_range, merged, discount),
         value_range is not None,
         seed,
+        measured,
+        fixed,
+        looks,
     )
 
 
@@ -56,6 +66,18 @@ def check_confidence(confidence: object) -> None:
     """A ModelError where it is none."""
     if not (isinstance(confidence, int | float | np.floating) and 0.0 < confidence < 1.0):
         raise ModelError(f"confidence is {confidence!r}; it must be between 0 and 1, such as 0.95")
+
+
+def one_of(looks: object, ledger: Ledger) -> Ledger:
+    """What one of several looks at a log has of delta: all of them hold together; the ledger itself, for one look."""
+    if not isinstance(looks, int | np.integer) or isinstance(looks, bool) or looks < 1:
+        raise ModelError(f"looks is {looks!r}; it must be a whole number, 1 or more: how often the log is looked at")
+    if looks == 1:
+        return ledger
+    name = f"one of {looks} looks"
+    return next((account for account in ledger.accounts if account.what == name), None) or ledger.take(
+        name, 1.0 / looks
+    )
 
 
 def checked_policy(policy: TablePolicy, counts: Counts) -> Array:

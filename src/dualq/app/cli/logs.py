@@ -44,6 +44,9 @@ def learn(
         ),
     ] = 0.95,
     confidence: Annotated[float, typer.Option(metavar="NUMBER", help="How sure guarantees must be.")] = 0.95,
+    looks: Annotated[
+        int, typer.Option(metavar="NUMBER", help="How often you look at this log in all: guarantees pay for each look.")
+    ] = 1,
     start: Annotated[
         str | None,
         option("WHERE", "Where to start counting rewards: episodes (where they begin), log (any row), or uniform."),
@@ -96,6 +99,7 @@ def learn(
             **log.told,
             discount=discount,
             confidence=confidence,
+            looks=looks,
             start=start,
             pessimism=pessimism,
             certificate=None if certificate == "none" else certificate,

@@ -9,7 +9,7 @@ import numpy as np
 
 from dualq.logs import Counts
 from dualq.model import AnyLimit, Limit
-from dualq.proof import AverageBounds, Ledger, cost_column, known_cost
+from dualq.proof import AverageBounds, Ledger, Prior, cost_column, known_cost
 
 Array = np.ndarray
 
@@ -37,11 +37,19 @@ class Asked:
         """How far the costs of the pairs are apart; 1 where they are all equal, or the limit is on no cost."""
         return (float(np.ptp(self.limit.cost)) or 1.0) if isinstance(self.limit, Limit) else 1.0
 
-    def bounds(self, blocks: Sequence[Counts], discount: float, start: Array, ledger: Ledger) -> AverageBounds:
+    def bounds(
+        self,
+        blocks: Sequence[Counts],
+        discount: float,
+        start: Array,
+        ledger: Ledger,
+        prior: Prior | None = None,
+        measured: str = "given",
+    ) -> AverageBounds:
         """What can be proven of its cost on average; times `scale`, in the units of the limit."""
         limit = self.limit
         assert isinstance(limit, Limit)
         if self.column is not None:
-            return cost_column(blocks, self.column, limit.sense, discount, start, ledger)
+            return cost_column(blocks, self.column, limit.sense, discount, start, ledger, prior, measured)
         cost = blocks[0].support.to_log(limit.cost) / self.scale
         return known_cost(blocks, cost, limit.sense, discount, start, ledger)

@@ -21,6 +21,7 @@ from dualq.solvers import LimitedSolution, least_shift, solve
 Array = np.ndarray
 
 STEPS = 12  # of a bisection
+PROBES = 8  # shifts that are tried where the tightest limit is not found to be kept
 DUST = 1e-7  # of a span: room that a program is given at the tightest bound that it can meet
 
 
@@ -97,9 +98,13 @@ class Family:
     def largest(self, free: TablePolicy, kept: Callable[[TablePolicy], bool]) -> LimitedSolution | None:
         """The program of the largest shift whose policy is found to keep the limits; None where the tightest is not."""
         low, best = self.tightest
-        if not kept(best.dual_policy):
-            return None
         high = max(self.loosest(free) + DUST, 0.0, low)  # with dust, as the price is anything at the very edge
+        if not kept(best.dual_policy):  # it may be far from all that can be promised cheaply
+            between = ((u, self.at(u)) for u in np.linspace(low, high, PROBES)[1:-1])
+            found = [(float(u), one) for u, one in between if one is not None and kept(one.dual_policy)]
+            if not found:
+                return None
+            low, best = found[-1]
         for u in (high, 0.0):
             solution = self.at(u)
             if solution is not None and kept(solution.dual_policy):

@@ -39,7 +39,7 @@ from dualq.model import ROUNDING, ActionCap, Limit, TablePolicy
 from dualq.offline.limited.asked import Asked
 from dualq.offline.limited.estimates import Estimates
 from dualq.offline.limited.programs import Family, moved_family, pair_frequencies
-from dualq.proof import AverageBounds, Ledger, Wanted
+from dualq.proof import AverageBounds, Ledger, Wanted, on_grid, prior_of
 from dualq.solvers import LimitedSolution, solve
 
 Array = np.ndarray
@@ -75,6 +75,7 @@ class Limited(NamedTuple):
     """The policy under limits, and what is known of them."""
 
     solution: LimitedSolution
+    policy: TablePolicy  # the solution's; where limits are promised, with chances on a grid
     limits: tuple[LimitOutcome, ...]
     reason: str
     wanted: tuple[Wanted, ...]  # pairs where more rows would lower the ceilings; none where all is promised
@@ -89,7 +90,9 @@ class Search:
         asked: Sequence[Asked],
         blocks: Sequence[Counts],
         ledger: Ledger,
+        measured: str = "given",
     ):
+        self.measured = measured
         self.estimates, self.asked, self.blocks = estimates, tuple(asked), list(blocks)
         self.mdp, self.nu = estimates.careful.mdp, estimates.nu
         self.bounded = [one for one in asked if one.bounded]
@@ -102,7 +105,11 @@ class Search:
     def proven(self) -> dict[str, AverageBounds]:
         """The bounds of every limit that can be bounded."""
         discount, start = self.mdp.discount, self.estimates.start
-        return {one.name: one.bounds(self.blocks, discount, start, self.accounts[one.name]) for one in self.bounded}
+        prior = prior_of(self.blocks, self.estimates.counts, discount)
+        return {
+            one.name: one.bounds(self.blocks, discount, start, self.accounts[one.name], prior, self.measured)
+            for one in self.bounded
+        }
 
     @cached_property
     def plain(self) -> Family:
@@ -135,7 +142,8 @@ class Search:
         return one.scale * low, one.scale * high
 
     def promised(self, policy: TablePolicy) -> bool:
-        """Whether the proven end of every cost is within its limit."""
+        """Whether the proven end of every cost is within its limit, of the policy as `priced`."""
+        policy = priced(policy)
         return all(
             one.limit.sign * self.end(one, policy) <= one.limit.sign * one.limit.bound + 1e-12 for one in self.bounded
         )
@@ -201,12 +209,12 @@ class Search:
         assert isinstance(solution, LimitedSolution)
         return solution
 
-    def outcomes(self, solution: LimitedSolution, more: bool) -> tuple[LimitOutcome, ...]:
+    def outcomes(self, solution: LimitedSolution, policy: TablePolicy, more: bool) -> tuple[LimitOutcome, ...]:
         """What became of every limit; `more`: whether to ask how many rows would let it be promised."""
-        return tuple(self._outcome(one, solution, more) for one in self.asked)
+        return tuple(self._outcome(one, solution, policy, more) for one in self.asked)
 
-    def _outcome(self, one: Asked, solution: LimitedSolution, more: bool) -> LimitOutcome:
-        limit, policy, estimates = one.limit, solution.dual_policy, self.estimates
+    def _outcome(self, one: Asked, solution: LimitedSolution, policy: TablePolicy, more: bool) -> LimitOutcome:
+        limit, estimates = one.limit, self.estimates
         found = estimates.of(one, policy)
         low = high = needed = None
         reached = limit.sign * (found.value - limit.bound) <= 1e-6 * max(1.0, abs(limit.bound))
@@ -243,12 +251,11 @@ class Search:
             rows_needed=needed,
         )
 
-    def wanted(self, solution: LimitedSolution, limits: Sequence[LimitOutcome], most: int = 10) -> tuple[Wanted, ...]:
+    def wanted(self, policy: TablePolicy, limits: Sequence[LimitOutcome], most: int = 10) -> tuple[Wanted, ...]:
         """The pairs where more rows would lower the ceiling of the limit that is furthest from its promise."""
         missing = [one for one, limit in zip(self.asked, limits, strict=True) if one.bounded and not limit.kept]
         if not missing:
             return ()
-        policy = solution.dual_policy
         worst = max(missing, key=lambda one: one.limit.sign * (self.end(one, policy) - one.limit.bound) / one.span)
         occupancy = self.support.to_log(policy.occupancy(self.mdp, self.nu))
         found = self.proven[worst.name].wanted(self.support.to_log(policy.matrix), occupancy, most)
@@ -256,19 +263,31 @@ class Search:
 
 
 def keep(
-    estimates: Estimates, asked: Sequence[Asked], blocks: Sequence[Counts], ledger: Ledger, margin: str
+    estimates: Estimates,
+    asked: Sequence[Asked],
+    blocks: Sequence[Counts],
+    ledger: Ledger,
+    margin: str,
+    measured: str = "given",
 ) -> Limited:
-    """The policy under limits, promised on what the ledger has.
+    """The policy under limits, promised on what the ledger has; `measured`: where the start comes from.
 
     InfeasibleError where not even the plug-in model has one that keeps them.
     """
     if margin not in MARGINS:
         raise LogError(f"margin is {margin!r}; it must be one of {', '.join(MARGINS)}")
     _check_plug_in(estimates, asked)
-    search = Search(estimates, asked, blocks, ledger)
+    search = Search(estimates, asked, blocks, ledger, measured)
     solution, how = search.certified() if margin == "certified" else search.unmargined()
-    limits = search.outcomes(solution, more=margin == "certified")
-    return Limited(solution, limits, _reason(solution, limits, how, estimates), search.wanted(solution, limits))
+    policy = priced(solution.dual_policy) if how == "proven" else solution.dual_policy
+    limits = search.outcomes(solution, policy, more=margin == "certified")
+    reason = _reason(solution, policy, limits, how, estimates)
+    return Limited(solution, policy, limits, reason, search.wanted(policy, limits))
+
+
+def priced(policy: TablePolicy) -> TablePolicy:
+    """The policy with its chances on the grid of those that have a price in a proof."""
+    return TablePolicy(on_grid(policy.matrix), policy.states, policy.actions)
 
 
 def program_gap(solution: LimitedSolution) -> float | None:
@@ -304,10 +323,12 @@ HOW = {
 }
 
 
-def _reason(solution: LimitedSolution, limits: Sequence[LimitOutcome], how: str, estimates: Estimates) -> str:
+def _reason(
+    solution: LimitedSolution, policy: TablePolicy, limits: Sequence[LimitOutcome], how: str, estimates: Estimates
+) -> str:
     on_log = estimates.counts.support.to_log
     acted = estimates.counts.visits.any(axis=1)
-    mixed = on_log(solution.dual_policy.matrix).max(axis=1) < 1.0 - 1e-9
+    mixed = on_log(policy.matrix).max(axis=1) < 1.0 - 1e-9
     mixed &= acted & (on_log(solution.occupancy).sum(axis=1) > 0.0)
     count = int(mixed.sum())
     random = f"chooses at random in {count:,} of {int(acted.sum()):,} states" if count else "never chooses at random"

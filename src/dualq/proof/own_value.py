@@ -1,0 +1,104 @@
+"""From the counts of a log to the interval of one policy's own value: the rows, the price, the box, the event.
+
+The blocks of a log serve two events. The one of pairs (confidence_sets.py) wants few blocks, each several times as long
+as the one before; the policy's own (martingale.py) wants one part to foresee from, about an eighth of the rows, and the
+rest in many blocks. Both ways to cut depend on the lengths of the blocks alone, never on what is in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from dualq.logs import Counts
+from dualq.proof.evidence import evidence_of, merged_counts
+from dualq.proof.floors import Bound
+from dualq.proof.ledger import Ledger
+from dualq.proof.martingale import Box, OwnValue, own_value
+from dualq.proof.own_rows import own_rows
+from dualq.proof.prior import Prior
+from dualq.proof.questions import Question
+
+Array = np.ndarray
+
+APART = 3.9  # times as long as the one before: a block of the events of pairs
+FINE = 1.9  # blocks that are closer than this are joined to such
+FIRST = 1.0 / 8.0  # of the rows, from which everything is foreseen
+SHARE = 0.4  # of delta, for the policy's own value where it can be foreseen
+
+
+def coarse(blocks: Sequence[Counts]) -> list[Counts]:
+    """The blocks for the events of pairs: joined where they are cut finely."""
+    ends = np.cumsum([block.total for block in blocks])
+    if len(blocks) < 3 or not (ends[1:] < FINE * ends[:-1]).any():
+        return list(blocks)
+    kept, last = [len(blocks)], ends[-1]
+    for i in range(len(blocks) - 1, 0, -1):
+        if ends[i - 1] * APART <= last:
+            kept.append(i)
+            last = ends[i - 1]
+    cuts = [0, *reversed(kept)]
+    return [merged_counts(blocks[a:b]) for a, b in pairwise(cuts)]
+
+
+def foresighted(blocks: Sequence[Counts]) -> list[Counts] | None:
+    """The first part of the rows, and the blocks after it; None where no cut is near enough to an eighth of them."""
+    ends = np.cumsum([block.total for block in blocks]) / max(sum(block.total for block in blocks), 1)
+    near = [i for i, part in enumerate(ends[:-1], 1) if FIRST / 4.0 <= part <= FIRST * 3.0]
+    if not near:
+        return None
+    first = min(near, key=lambda i: abs(np.log(ends[i - 1] / FIRST)))
+    return [merged_counts(blocks[:first]), *blocks[first:]]
+
+
+def foreseen_start(ask: Question, first: Counts) -> Array:
+    """Where value is measured, as far as the first rows tell; the start itself, where it was given beforehand."""
+    if ask.measured == "given":
+        return ask.start
+    left = first.visits.sum(axis=1).astype(float)
+    if ask.measured == "episodes":  # states that were left more often than entered
+        entered = np.bincount(first.s_next, first.n * ~first.ended, minlength=left.size)
+        begun = np.maximum(left - entered, 0.0)
+        left = begun if begun.any() else left
+    return left / left.sum() if left.any() else np.full(left.size, 1.0 / left.size)
+
+
+class OwnEvent:
+    """The event of the policy's own value, for all policies at once: its level, its rows, and the prior it pays from.
+
+    parts    from `foresighted`, with the reward in question
+    prior    over policies, from the rows that the first part has; it may look at other rewards
+    """
+
+    def __init__(self, parts: Sequence[Counts], merged: Counts, prior: Prior | None, ledger: Ledger):
+        self.parts, self.merged, self.prior = parts, merged, prior
+        self.evidence = evidence_of(parts, merged)
+        self.level = ledger.level(**{"prior over policies": 1})
+
+    def interval(self, ask: Question, lows: Sequence[Bound], highs: Sequence[Bound]) -> OwnValue | None:
+        """Of the policy in question; lows and highs: what the events of pairs say of it (highs of -V)."""
+        price = 0.0 if ask.fixed or self.prior is None else self.prior.price(ask.policy)
+        if not np.isfinite(price):
+            return None
+        rows = own_rows(self.evidence, ask.policy, ask.start, ask.alpha)
+        V = np.array([np.max([b.value for b in lows], axis=0), -np.max([b.value for b in highs], axis=0)])
+        q = np.array([np.max([b.pairs for b in lows], axis=0), -np.max([b.pairs for b in highs], axis=0)])
+        box = Box(np.column_stack([V, np.zeros(2)]), q[:, rows.pairs])
+        start = foreseen_start(ask, self.parts[0])
+        return own_value(rows, start, self.merged.reward_range, self.evidence.possible, box, self.level + price)
+
+
+def prior_of(blocks: Sequence[Counts], merged: Counts, alpha: float, allowed: Array | None = None) -> Prior | None:
+    """The prior over policies that a log's first rows give; None where nothing can be foreseen."""
+    parts = foresighted(blocks)
+    everything = np.ones(merged.shape, bool) if allowed is None else allowed
+    return None if parts is None else Prior(parts[0], merged, alpha, everything)
+
+
+def shared_out(blocks: Sequence[Counts], ledger: Ledger) -> tuple[Ledger, Ledger | None]:
+    """What the events of pairs have of delta, and what the policy's own value has, where it can be foreseen."""
+    if foresighted(blocks) is None:
+        return ledger, None
+    return ledger.take("events of pairs", 1.0 - SHARE), ledger.take("the policy's own value", SHARE)

@@ -1,0 +1,236 @@
+"""The policy's own value (docs/certificate.md): its twin, its parts against brute force, and how often it holds."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from naive_own import NaiveOwn
+
+import dualq
+from dualq import problems
+from dualq.logs.counts import Counts
+from dualq.proof.evidence import evidence_of, merged_counts
+from dualq.proof.isotropic import LOG_WEIGHTS, NODES, ellipsoid, norm, psi_ratio
+from dualq.proof.martingale import Box, log_martingale, own_value
+from dualq.proof.own_rows import errors_of, fitted, own_rows
+from dualq.proof.own_value import coarse, foreseen_start, foresighted
+from dualq.proof.prior import GRID, Prior, on_grid
+from dualq.proof.questions import question_of
+
+S, A, ALPHA = 4, 2, 0.7
+
+
+class Case:
+    """A small random log: with ends or without, rewards far from 0, a pair without rows, a policy for sure or mixed."""
+
+    def __init__(self, seed, rows=4000):
+        rng = np.random.default_rng(seed)
+        ends, shift = seed % 2 == 1, (0.0, -3.0)[seed % 2]
+        P = rng.dirichlet(np.full(S, 0.7), size=(S, A))
+        s, self.rows = 0, []
+        for i in range(rows):
+            a = 1 if s == 3 else int(rng.random() < 0.2 + 0.5 * i / rows)  # action 0 in state 3 is never seen
+            s_next = int(rng.choice(S, p=P[s, a]))
+            ended = bool(ends and rng.random() < 0.1)
+            self.rows.append((s, a, float(shift + P[s, a, 0] + rng.choice([0.0, 0.3, 0.6])), s_next, ended))
+            s = int(rng.integers(S)) if ended else s_next
+        cuts = [0, 500, 1100, 2300, rows]
+        self.blocks = [self.rows[i:j] for i, j in pairwise(cuts)]
+        self.counts = [self._counted(block) for block in self.blocks]
+        self.merged = merged_counts(self.counts)
+        self.policy = np.eye(A)[
+            [1, 0, 1, 1 if seed < 2 else 0]
+        ]  # from seed 2 on, the pair without rows is the policy's
+        if seed == 1:
+            self.policy[1] = [0.25, 0.75]
+        self.start = np.array([0.5, 0.3, 0.2, 0.0])
+        self.foreseen = np.array([0.4, 0.4, 0.1, 0.1])
+        low, high = shift - 0.2, shift + 1.8
+        self.value_range = (min(low / (1 - ALPHA), 0.0), max(high / (1 - ALPHA), 0.0))
+
+    def _counted(self, block):
+        s, a, r, s_next, ended = (np.array(column) for column in zip(*block, strict=True))
+        shift = -3.0 if self.rows[0][2] < -1.0 else 0.0
+        return Counts.from_arrays(s, a, r, s_next, ended, states=S, actions=A, reward_range=(shift - 0.2, shift + 1.8))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_twin_row_by_row(seed):
+    case, level = Case(seed), 3.0
+    ev = evidence_of(case.counts, case.merged)
+    rows = own_rows(ev, case.policy, case.start, ALPHA)
+    # a box around the plug-in value, wide enough that the event has to make it smaller
+    worth = np.full(rows.pairs.size, case.rows[0][2] / (1.0 - ALPHA))
+    V = fitted(rows, np.ones(rows.visits[1:].shape), worth).V[:-1]
+    low, high = V - 0.7, V + 0.7
+    box = Box(np.column_stack([[low, high], np.zeros(2)]), np.tile([[low.min()], [high.max()]], rows.pairs.size))
+    found = own_value(rows, case.foreseen, case.merged.reward_range, ev.possible, box, level)
+    pairs = [(int(p) // A, int(p) % A) for p in rows.pairs]
+    twin = NaiveOwn(
+        [[(s, a, r, S if ended else s_next) for s, a, r, s_next, ended in block] for block in case.blocks],
+        S, case.policy.tolist(), case.start.tolist(), case.foreseen.tolist(), ALPHA, case.merged.reward_range,
+        np.flatnonzero(ev.possible).tolist(), {s: (low[s], high[s]) for s in range(S)},
+        dict.fromkeys(pairs, (low.min(), high.max())), level,
+    )  # fmt: skip
+    assert found is not None
+    np.testing.assert_allclose(found.states.T, [twin.V[s] for s in range(S)], rtol=1e-9, atol=1e-9)
+    assert found.low == pytest.approx(twin.end(0), rel=1e-9)
+    assert found.high == pytest.approx(twin.end(1), rel=1e-9)
+    if seed == 0:  # all pairs of the policy have rows
+        assert case.start @ low < case.start @ found.states[0] < found.low
+        assert found.high < case.start @ found.states[1] < case.start @ high
+
+
+def test_the_identity_is_exact_for_any_weights_of_rows():
+    # eta'(V^ - V) = sum lambda^ Z / sum n u, for weights u of any size and any V that solves V = pi (r + alpha P V)
+    rng, case = np.random.default_rng(3), Case(0)
+    ev = evidence_of(case.counts, case.merged)
+    rows = own_rows(ev, case.policy, case.start, ALPHA)
+    model = dualq.MDP(rng.dirichlet(np.ones(S), size=(S, A)), rng.normal(size=(S, A)), ALPHA)
+    V = dualq.TablePolicy(case.policy).value(model)
+    q = model.q_values(V).ravel()[rows.pairs]
+    u = rng.random(rows.visits[1:].shape)
+    fit = fitted(rows, u, np.zeros(rows.pairs.size))
+    Z = np.zeros(rows.pairs.size)
+    for e, block in enumerate(case.blocks[1:]):
+        for s, a, r, s_next, _ in block:
+            for k in np.flatnonzero(rows.pairs == s * A + a):
+                Z[k] += u[e, k] * (r + ALPHA * V[s_next] - q[k])
+    np.testing.assert_allclose(fit.V[:-1] - V, fit.G[:-1] @ Z, rtol=1e-9)
+    np.testing.assert_allclose(fit.q - q, fit.G_q @ Z, rtol=1e-9)
+    assert case.start @ (fit.V[:-1] - V) == pytest.approx((fit.occupancy / fit.total) @ Z)
+    off, squares = errors_of(rows, fit)
+    assert (rows.n[1:] * off**2).sum() <= squares.sum()
+
+
+def test_no_noise_within_the_event_is_outside_the_ellipsoid():
+    # Noise on the very border of the event, in random directions: |A Z| is never above its bound, and comes near it.
+    rng = np.random.default_rng(5)
+    K, level = 6, 9.0
+    scale, spread = rng.uniform(0.02, 0.1, K), rng.uniform(50.0, 500.0, K)
+    reach = rng.uniform(1.0, 12.0, (2, K))
+    one = ellipsoid(scale, spread, reach, level)
+    theta = scale[:, None] * NODES
+    x = np.abs(theta) * np.where(theta > 0.0, reach[0][:, None], reach[1][:, None])
+    logs = np.where(x < 1.0, LOG_WEIGHTS - theta**2 * psi_ratio(np.minimum(x, 0.999)) * spread[:, None], -np.inf)
+
+    def of_event(Z):
+        return np.logaddexp.reduce(logs + theta * Z[:, None], axis=1).sum()
+
+    for shape in ((1, K), (3, K)):
+        A_ = rng.normal(size=shape) * rng.uniform(0.1, 1.0, K)
+        bound, most = norm(one, A_.T @ A_), 0.0
+        for _ in range(60):
+            # mostly along the worst direction of the quadratic form
+            w = rng.normal(size=shape[0])
+            Z = one.kappa * (A_.T @ w) + rng.normal(size=K) * rng.choice([0.0, 10.0, 100.0])
+            low, high = 0.0, 5e3 / np.abs(Z).max()
+            for _ in range(40):
+                middle = 0.5 * (low + high)
+                low, high = (middle, high) if of_event(middle * Z) < level else (low, middle)
+            most = max(most, float(np.linalg.norm(A_ @ (low * Z))))
+        assert 0.6 * bound < most <= bound
+
+
+def log_with(simulator, size, seed):
+    log = simulator.record(size, seed)
+    return log, dualq.counts_in_blocks(log)
+
+
+def test_the_martingale_at_the_truth_has_a_mean_of_at_most_one():
+    # 150 logs of a behaviour that drifts. M >= 0 has a mean of at most 1. Capped at 20 its variance is at most 20, so
+    # that a mean above 2.6 is 4.4 standard errors off: a chance of about 1e-5. P(M > 20) <= .05: more than 12% of 150
+    # logs have a chance below 1e-3.
+    base = problems.garnet(4, 2, 3, discount=0.8, seed=2)
+    drift = dualq.settling(dualq.TablePolicy(np.tile([0.85, 0.15], (4, 1))), 0.4)
+    simulator = dualq.Simulator(
+        base.mdp, base.behaviour, base.start, base.source, base.reward_low, base.reward_high, drift
+    )
+    policy = np.eye(2)[[0, 1, 1, 0]]
+    V = np.append(dualq.TablePolicy(policy).value(base.mdp), 0.0)
+    q = base.mdp.q_values(V[:-1]).ravel()
+    found = []
+    for seed in range(150):
+        log, blocks = log_with(simulator, 800, seed)
+        parts, merged = foresighted(blocks), log.counts()
+        ev = evidence_of(parts, merged)
+        rows = own_rows(ev, policy, base.start, 0.8)
+        found.append(log_martingale(rows, base.start, (0.0, 1.0), ev.possible, V, q[rows.pairs], 4.0))
+    M = np.exp(found)
+    assert np.minimum(M, 20.0).mean() < 2.6
+    assert (M > 20.0).mean() <= 0.12
+    assert M.mean() > 0.05  # and it is no zero either
+
+
+def test_policies_pay_for_being_one_of_many():
+    rng = np.random.default_rng(1)
+    log = problems.garnet(3, 2, 2, discount=0.8, seed=1).record(3000, 0)
+    parts = foresighted(dualq.counts_in_blocks(log))
+    merged = log.counts()
+    prior = Prior(parts[0], merged, 0.8, np.ones((3, 2), bool))
+    # all policies on a coarse part of the grid: what they have of W is no more than 1 (for sure: 8 of them)
+    sure = [np.eye(2)[[i, j, k]] for i in range(2) for j in range(2) for k in range(2)]
+    total = sum(np.exp(-prior.price(policy)) for policy in sure)
+    assert 0.5 < total < 1.0
+    chances = [np.array([k / GRID, 1.0 - k / GRID]) for k in range(GRID + 1)]
+    alone = [sum(np.exp(-prior.price(np.array([x, *one[1:]]))) for x in chances) for one in sure[:4]]
+    assert sum(alone) <= 1.0
+    assert prior.price(np.array([[0.3, 0.7], [1.0, 0.0], [1.0, 0.0]])) == np.inf
+    near = on_grid(rng.dirichlet(np.ones(2), 3))
+    np.testing.assert_allclose(near.sum(axis=1), 1.0)
+    assert prior.price(near) < np.inf
+    np.testing.assert_allclose(on_grid(near), near)
+
+
+def test_blocks_are_joined_by_their_lengths_alone():
+    log = problems.two_state().record(4096, 0)
+    blocks = dualq.counts_in_blocks(log)
+    ends = np.cumsum([block.total for block in blocks])
+    assert len(blocks) == 5 + 12  # five before an eighth of the rows, twelve after
+    assert [block.total for block in coarse(blocks)] == [4, 12, 48, 192, 768, 3072]
+    parts = foresighted(blocks)
+    assert parts[0].total == 512
+    assert len(parts) == 13
+    assert foresighted([log.counts()]) is None
+    doubling = log.counts_between([0, 512, 1024, 2048, 4096])
+    assert coarse(doubling) == doubling
+    assert ends[-1] == sum(part.total for part in parts) == 4096
+
+
+def test_the_start_is_foreseen_from_the_first_rows():
+    # episodes of three rows that begin in state 1 and end: all that is left more often than it is entered is state 1
+    s, s_next = np.tile([1, 0, 2], 40), np.tile([0, 2, 0], 40)
+    ended = np.tile([False, False, True], 40)
+    counts = Counts.from_arrays(s, np.zeros(120, int), np.ones(120), s_next, ended, states=3, actions=1)
+    policy = dualq.TablePolicy(np.ones((3, 1)))
+    given = question_of(counts, policy, 0.9, np.array([0.0, 0.5, 0.5]), 0.95)
+    np.testing.assert_allclose(foreseen_start(given, counts), [0.0, 0.5, 0.5])
+    np.testing.assert_allclose(foreseen_start(given._replace(measured="episodes"), counts), [0.0, 1.0, 0.0])
+    np.testing.assert_allclose(foreseen_start(given._replace(measured="log"), counts), np.full(3, 1 / 3))
+
+
+@pytest.mark.parametrize("logs", [30, pytest.param(150, marks=pytest.mark.slow)])
+def test_the_interval_holds_for_policies_chosen_from_the_log(logs):
+    # Each certificate may fail with probability .05; more than 7 of 30 (25 of 150) have a chance below 3e-4 (3e-6).
+    base = problems.garnet(5, 3, 3, discount=0.8, seed=4)
+    broken, narrower = 0, 0
+    for seed in range(logs):
+        log, blocks = log_with(base, 6000, 100 + seed)
+        policy = dualq.TablePolicy(dualq.solve(log.counts().mdp(0.8)).primal_policy.matrix)
+        truth = base.start @ policy.value(base.mdp)
+        c = dualq.certificate_of(blocks, policy, 0.8, base.start)
+        broken += not c.lower <= truth <= c.policy_upper or (c.per_state["lower"] > policy.value(base.mdp)).any()
+        one = dualq.certificate_of(log.counts_between([0, 6000]), policy, 0.8, base.start)
+        narrower += c.policy_upper - c.lower < 0.5 * (one.policy_upper - one.lower)
+    assert broken <= (7 if logs == 30 else 25)
+    assert narrower >= 0.9 * logs
+
+
+def test_a_policy_fixed_before_the_log_pays_nothing():
+    base = problems.garnet(5, 3, 3, discount=0.8, seed=4)
+    _, blocks = log_with(base, 6000, 7)
+    odd = dualq.TablePolicy(np.eye(3)[[2, 2, 0, 1, 0]])
+    chosen, fixed = (dualq.certificate_of(blocks, odd, 0.8, base.start, fixed=x) for x in (False, True))
+    assert chosen.lower < fixed.lower <= base.start @ odd.value(base.mdp) <= fixed.policy_upper < chosen.policy_upper
