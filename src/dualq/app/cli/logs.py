@@ -196,5 +196,3 @@ def _explain_numbers(fit: NumberFit, facts: NumberFacts, as_json: bool) -> None:
     page.print()
     for line in below:
         page.print(line, markup=False)
-
-
