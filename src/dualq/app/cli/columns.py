@@ -89,3 +89,16 @@ def ranges_of(words: list[str]) -> dict[str, tuple[float, float]] | None:
             raise LogError(f"--cost-range {word}: cannot be understood; write COLUMN=LO,HI, such as late=0,1")
         ranges[cost.strip()] = low, high
     return ranges or None
+
+
+def range_of(option: str, words: str | None) -> tuple[float, float] | None:
+    """Two numbers from LO,HI."""
+    if words is None:
+        return None
+    try:
+        low, high = map(float, words.split(","))
+    except ValueError:
+        raise LogError(
+            f"{option} {words}: must be two numbers, LO,HI, such as {option}=-10,50", argument=option, value=words
+        ) from None
+    return low, high

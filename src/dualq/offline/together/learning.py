@@ -123,7 +123,8 @@ def learn_together(
     patience    rounds of silence after which an agent counts as lost
     most_rounds after which it is an error that some agent has no answer
     more        what else `learn` takes (limits=..., confidence=..., start=..., ...); anything else is for `read_log`,
-                where logs are not opened yet (state=..., action=..., ...)
+                where logs are not opened yet (state=..., action=..., ...). A reward column that is not called reward:
+                open the logs with `read_log` first
 
     Examples
     --------
@@ -271,13 +272,11 @@ def _task(
     engine: str,
     patience: int,
 ) -> Task:
-    for name, word, known in (
-        ("share", share, SHARES),
-        ("reward", reward, REWARDS),
-        ("engine", engine, tuple(ENGINES)),
-    ):
+    for name, word, known in (("share", share, SHARES), ("reward", reward, REWARDS), ("engine", engine, ENGINES)):
         if word not in known:
-            raise LogError(f"{name} is {word!r}; it must be one of {few(known)}", argument=name, value=word)
+            column = "; a column of that name: read the logs first, read_log(log, reward=...)"
+            hint = column if name == "reward" else ""
+            raise LogError(f"{name} is {word!r}; it must be one of {few(known)}{hint}", argument=name, value=word)
     if len(logs) != network.size:
         raise LogError(f"there are {len(logs)} logs for {network.size} agents; give one each", argument="logs")
     alpha = checked_discount(checked_discount_of_all(discount, network.size))
