@@ -42,11 +42,10 @@ def agent(
     it stood. It ends when all agents have their answer.
     """
     with working("Reading the log"):
-        from dualq.logs import read_log
         from dualq.offline import Fit, Plan, run_agent
 
         plan, house = Plan.read(network, key), given()
-        log = None if house.source == "none" else read_log(house.source, **house.told)
+        log = None if house.source == "none" else plan.opened(house.source, **house.told)
     kept = Path(f"agent-{id_}.state.npz") if keep is None else keep
     fit = run_agent(id_, plan, log, mail, kept, every=every, again=again, said=_tell if sys.stderr.isatty() else None)
     files = [] if out is None else fit.save(out)

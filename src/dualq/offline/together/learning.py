@@ -288,7 +288,16 @@ def _opened(logs: Sequence[object], discount: float, columns: dict[str, Any]) ->
     opened: list[Log | None] = []
     for agent, log in enumerate(logs):
         try:
-            opened.append(None if log is None else read(log, discount, **columns).log)
+            opened.append(None if log is None else without_numbers(read(log, discount, "auto", **columns).log))
         except LogError as error:
             raise LogError(f"agent {agent}: {error}", **error.parts) from None
     return opened
+
+
+def without_numbers(log: Log | None) -> Log | None:
+    """The log, if its states are labels; numbers that hardly come again are no labels that houses could share."""
+    if log is not None and log.numbers:
+        column = log.numbers[0]
+        how = f"cut it at the same edges in every house, such as bins={{{column!r}: [1, 2, 5]}}"
+        raise LogError(f"its state {column!r} is a number that hardly comes again; {how}", column=column)
+    return log

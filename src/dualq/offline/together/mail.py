@@ -17,15 +17,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dualq.base import LogError, load_arrays, save_arrays, write_whole
 from dualq.logs import Log
 from dualq.model import checked_discount
 from dualq.offline.fit import Fit
+from dualq.offline.stages import read
 from dualq.offline.together.agents import CountingAgent, Task
 from dualq.offline.together.agreement import common_of
 from dualq.offline.together.iterated import IterateFit, iterate_fit
-from dualq.offline.together.learning import REWARDS, SHARES, fit_of
+from dualq.offline.together.learning import REWARDS, SHARES, fit_of, without_numbers
 from dualq.offline.together.network import Network
 from dualq.offline.together.tables import House
 from dualq.offline.together.tracking import TrackingAgent
@@ -61,6 +63,10 @@ class Plan:
         network, secret = Network.of(edges), b"" if key is None else _key(key)
         run = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).digest()[:8]
         return cls(network, Task(network.size, discount, share, reward, run, NEVER, secret))
+
+    def opened(self, source: object, **columns: Any) -> Log | None:
+        """The log of a house, read as `learn_together` reads it."""
+        return without_numbers(read(source, self.task.discount, "auto", **columns).log)
 
 
 def _key(path: Path) -> bytes:
