@@ -7,7 +7,9 @@ rounds    Bellman tracking, rounds until every agent's own Q is within 1e-6 of t
 equal     counts and masked counts against the pooled log on five graphs, 30% loss, one agent that leaves and returns
 unseen    random models and networks: how often tracking gave an answer, how often it said that it has none, and how
           often an answer was wrong by more than 1e-5
-alone     what agents lose that learn from their own log alone
+back      rounds until every agent is within 1e-9 again, after one was killed and restored, and began anew with nothing,
+          while messages are lost, doubled, and up to 5 rounds late; the worst of 20 seeds
+alone     what agents lose that learn from their own log alone, in the true model
 """
 
 import os
@@ -142,6 +144,35 @@ def unseen(runs):
     )
 
 
+def back(seeds=20):
+    """Rounds to 1e-9 after a kill, and after a blank restart."""
+    table = []
+    for name, size in (("two_state", 5), ("garnet .9", 10)):
+        for kind in ("killed, restored", "begins anew"):
+            found = [_back(PROBLEMS[name], size, kind == "begins anew", seed) for seed in range(seeds)]
+            table.append([name, f"ring of {size}", kind, int(np.median(found)), max(found)])
+    return markdown(["problem", "network", "agent 2", "rounds to 1e-9, median", "worst of 20 seeds"], table)
+
+
+def _back(problem, size, blank, seed, most=1000):
+    network = dualq.Network.ring(size, loss=0.1, delay=5, reordering=True, duplication=0.1, seed=seed)
+    simulation, agents, exact = tracking(problem, network, tolerance=0.0, seed=seed)
+    for _ in range(60):
+        simulation.step()
+    old = agents[2]
+    new = TrackingAgent(2, old.house, old.reading, old.task, bytes([99 if blank else 3]) * 32, life=int(blank))
+    if not blank:
+        new.restore(old.state())
+    simulation.agents[2] = agents[2] = new
+    known, began = np.isfinite(exact), simulation.round
+    while simulation.round < began + most:
+        simulation.step()
+        ready = all(agent.visits is not None for agent in agents)
+        if ready and max(np.abs(agent.own() - exact)[known].max() for agent in agents) < 1e-9:
+            break
+    return simulation.round - began
+
+
 def alone():
     """Policy loss in the true model, from the start: own log, and all together."""
     table = []
@@ -159,13 +190,14 @@ def alone():
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument("--only", choices=["rounds", "microseconds", "equal", "unseen", "alone"])
+    parser.add_argument("--only", choices=["rounds", "microseconds", "equal", "unseen", "back", "alone"])
     asked = parser.parse_args()
     parts = {
         "rounds": rounds,
         "microseconds": microseconds,
         "equal": equal,
         "unseen": lambda: unseen(asked.runs),
+        "back": back,
         "alone": alone,
     }
     text = "\n\n".join(part() for name, part in parts.items() if asked.only in (None, name))

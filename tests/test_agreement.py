@@ -129,6 +129,15 @@ def test_which_actions_exist_is_put_together_and_a_contradiction_is_named():
         agreed({0: one, 3: told(["x"], ["a", "b"], [[1, 1]])})
 
 
+def test_numbers_that_are_no_labels_are_refused_with_the_agent():
+    rng = np.random.default_rng(0)
+    columns = {"state": "x", "action": "a", "next_state": "y"}
+    plain = {"x": [0, 1] * 50, "a": ["go"] * 100, "reward": [1.0] * 100, "y": [1, 0] * 50}
+    frame = plain | {"x": rng.random(100), "y": rng.random(100)}
+    with pytest.raises(dualq.LogError, match=r"agent 1: its state 'x' is a number .* bins=\{'x': \[1, 2, 5\]\}"):
+        dualq.learn_together([plain, frame], Network.ring(2), **columns)
+
+
 def test_labels_keep_their_types_on_the_way():
     days = [datetime.date(2024, 1, day) for day in (3, 1)]
     own = Common(dualq.Labels(days, "day"), dualq.Labels([(1, "a"), (2, "b")], ("dose", "drug")), {})

@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 import dualq
+from dualq.base import load_arrays
 from dualq.offline import Plan, run_agent
 
 
-def started(folder: Path, agent: int) -> subprocess.Popen:
-    words = ["agent", "--log", f"{agent}.parquet", "--id", str(agent), "--network", "net.json", "--mail", "mail"]
+def started(folder: Path, agent: int, *more: str) -> subprocess.Popen:
+    words = ["agent", *more, "--log", f"{agent}.parquet", "--id", str(agent), "--network", "net.json", "--mail", "mail"]
     words += ["--every", "0.05", "--out", f"run{agent}"]
     command = [sys.executable, "-m", "dualq", *words]
     return subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -42,7 +43,8 @@ def pooled(logs: list[dualq.ArrayLog]) -> dualq.ArrayLog:
 @pytest.mark.parametrize("share", ["masked counts", "iterates"])
 def test_agents_with_files_between_them_that_stop_and_go_on(share: str, tmp_path: Path):
     """Threads in the place of processes; agent 2 stops after every few rounds and is made again from its state."""
-    logs, plan = agreed(tmp_path, share), Plan.read(tmp_path / "net.json", key=b"of the houses")
+    (tmp_path / "key").write_bytes(b"what only the houses know")
+    logs, plan = agreed(tmp_path, share), Plan.read(tmp_path / "net.json", tmp_path / "key")
 
     def house(agent: int) -> object:
         for most in range(3, 1000, 3) if agent == 2 else [None]:
@@ -72,7 +74,7 @@ def test_three_houses_one_of_which_is_killed_again_and_again(share: str, tmp_pat
     houses = [started(tmp_path, k) for k in range(2)]
     state = tmp_path / "agent-2.state.npz"
     kills = 0
-    while kills < 2:  # once its state is there, it is killed in the middle of whatever it does
+    while kills < 2:  # once its state has changed, it is killed in the middle of whatever it does
         victim = started(tmp_path, 2)
         before, deadline = state.stat().st_mtime_ns if state.exists() else 0, time.monotonic() + 60
         while victim.poll() is None and time.monotonic() < deadline:
@@ -82,13 +84,19 @@ def test_three_houses_one_of_which_is_killed_again_and_again(share: str, tmp_pat
             time.sleep(0.005)
         victim.communicate()
         kills += 1
-    houses.append(started(tmp_path, 2))
+    if share == "iterates":  # and once, when its visits are known to all, its state is lost
+        victim, deadline = started(tmp_path, 2), time.monotonic() + 60
+        while "z" not in load_arrays(state) and victim.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        victim.send_signal(signal.SIGKILL)
+        victim.communicate()
+        state.unlink()
+        houses.append(started(tmp_path, 2, "--again"))
+    else:
+        houses.append(started(tmp_path, 2))
     said = [house.communicate(timeout=120) for house in houses]
     assert [house.returncode for house in houses] == [0, 0, 0], said
-    join = [
-        np.concatenate([getattr(log, name) for log in logs]) for name in ("state", "action", "reward", "next_state")
-    ]
-    pool = dualq.ArrayLog(*join, logs[0].states, logs[0].actions, reward_range=logs[0].reward_range)
+    pool = pooled(logs)
     policies = [(tmp_path / f"run{k}" / "policy.csv").read_bytes() for k in range(3)]
     assert policies[0] == policies[1] == policies[2]
     if share == "masked counts":
@@ -97,6 +105,11 @@ def test_three_houses_one_of_which_is_killed_again_and_again(share: str, tmp_pat
             fit = dualq.load(tmp_path / f"run{k}")
             assert np.array_equal(fit.solution.Q, wanted.solution.Q)
             assert fit.counts.total == 600
+    else:
+        exact = dualq.solve(pool.counts().mdp(0.9)).Q
+        for k in range(3):
+            fit = dualq.load(tmp_path / f"run{k}")
+            assert np.abs(fit.Q - exact).max() <= fit.error_bound + 1e-9
 
 
 def test_bad_plans_are_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -113,6 +126,54 @@ def test_bad_plans_are_refused_in_one_line(tmp_path: Path, capsys: pytest.Captur
         (tmp_path / "bad.json").write_text(text)
         assert run([*words, str(tmp_path / "bad.json")]) == 2
         assert said in capsys.readouterr().err
+    (tmp_path / "key").write_bytes(b"short")
+    assert run([*words, str(tmp_path / "net.json"), "--key", str(tmp_path / "key")]) == 2
+    assert "a key of 5 bytes; it must have 16 or more" in capsys.readouterr().err
+    assert run([*words, str(tmp_path / "net.json"), "--key", str(tmp_path / "nowhere")]) == 2
+    assert "the key cannot be read" in capsys.readouterr().err
     words[words.index("0")] = "7"
     assert run([*words, str(tmp_path / "net.json")]) == 2
     assert "there is no agent 7" in capsys.readouterr().err
+
+
+def test_what_iterates_give_is_saved_loaded_and_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    from dualq.app.cli import run
+
+    rng = np.random.default_rng(0)
+    frames = [
+        {name: rng.uniform(0, 4, size=100) for name in ("load", "load2")}
+        | {"act": rng.choice(["go", "stay"], size=100), "pay": rng.integers(4, size=100) / 4}
+        for _ in range(2)
+    ]
+    how = {"state": "load", "next_state": "load2", "action": "act", "reward": "pay", "bins": {"load": [1.0, 2.0]}}
+    logs = [dualq.read_log(frame, reward_range=(0, 1), **how) for frame in frames]
+    fit = dualq.learn_together(logs, dualq.Network.ring(2), share="iterates", discount=0.9).fits[0]
+    files = fit.save(tmp_path / "run")
+    again = dualq.load(tmp_path / "run")
+    assert [Path(file).name for file in files] == ["policy.csv", "fit.json", "solution.npz"]
+    for name in ("Q", "V", "start"):
+        assert np.array_equal(getattr(again, name), getattr(fit, name))
+    assert np.array_equal(again.policy.matrix, fit.policy.matrix)
+    assert (again.expected, again.error_bound, again.residual) == (fit.expected, fit.error_bound, fit.residual)
+    assert again.act(1.5) == fit.policy.act("[1, 2)")
+    assert run(["act", str(tmp_path / "run"), "--state", "1.5"]) == 0
+    assert json.loads(capsys.readouterr().out) == again.act(1.5)
+    for command in (
+        ["explain", str(tmp_path / "run"), "--state", "1.5"],
+        ["frontier", str(tmp_path / "run"), "--limit", "x"],
+    ):
+        assert run(command) == 2
+        assert "agents that share iterates have no table" in capsys.readouterr().err
+
+
+def test_a_house_without_rows_has_the_answer_of_the_others(tmp_path: Path):
+    logs, plan = agreed(tmp_path, "masked counts"), Plan.read(tmp_path / "net.json")
+
+    def house(agent: int) -> object:
+        log = logs[agent] if agent else None
+        return run_agent(agent, plan, log, tmp_path / "mail", tmp_path / f"{agent}.npz", every=0.01)
+
+    with ThreadPoolExecutor(3) as threads:
+        fits = list(threads.map(house, range(3)))
+    wanted = dualq.learn(pooled(logs[1:]), discount=0.9, certificate=None)
+    assert all(np.array_equal(fit.solution.Q, wanted.solution.Q) for fit in fits)

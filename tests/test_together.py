@@ -345,6 +345,33 @@ def test_agents_that_are_saved_and_resumed_go_on_bit_for_bit(share: str, tmp_pat
         assert all(np.array_equal(a[name], b[name]) for name in a)
 
 
+@pytest.mark.parametrize("share", ["counts", "masked counts"])
+def test_an_agent_that_lost_its_state_gets_the_same_sums(share: str):
+    """It must not send its table twice, with two masks: the others have it already, and give it back."""
+    logs = [some_log(100, seed=k) for k in range(4)]
+    agents = agents_of(logs, share)
+    simulation = Simulation(dualq.Network.ring(4, loss=0.2, delay=2), agents)
+    while not any(agent.finished for agent in agents):
+        simulation.step()
+    first = agents[2]
+    fresh = CountingAgent(2, first.house, first.reading, first.task, bytes([99]) * 32, life=1)
+    simulation.agents[2] = agents[2] = fresh
+    assert simulation.run(200)
+    for agent in agents:
+        assert_same_counts(agent.counts(), pooled(logs).counts())
+
+
+def test_an_agent_that_lost_its_secret_too_early_says_so():
+    logs = [some_log(100, seed=k) for k in range(4)]
+    agents = agents_of(logs)
+    simulation = Simulation(dualq.Network.ring(4), agents)
+    simulation.step()  # all have said hello to their neighbours
+    first = agents[2]
+    simulation.agents[2] = CountingAgent(2, first.house, first.reading, first.task, bytes([99]) * 32, life=1)
+    with pytest.raises(dualq.LogError, match=r"agent 2 began anew .* secret is lost; begin again with all agents"):
+        simulation.run(60)
+
+
 # ---- what is refused
 
 

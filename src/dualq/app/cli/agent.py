@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dualq.app.cli.columns import bins_of, listed, or_none, ranges_of, reading
+from dualq.app.cli.reading import Opening, as_option, reads_a_log
 from dualq.app.cli.shared import Json, console, option, print_files, print_json, working
-from dualq.base import LogError
+
+if TYPE_CHECKING:
+    from dualq.offline import Fit, IterateFit
 
 
+@partial(reads_a_log, log=as_option("The log of this house: a file, folder, glob or database; `none`: it has no rows."))
 def agent(
-    log: Annotated[str, option("LOG", "The log of this house.")],
+    given: Opening,
     id_: Annotated[int, typer.Option("--id", metavar="N", help="Which agent this is: 0, 1, ...", show_default=False)],
     network: Annotated[
         Path,
@@ -29,18 +33,6 @@ def agent(
     again: Annotated[
         bool, typer.Option("--again", help="The state was lost: begin anew, and tell the others.")
     ] = False,
-    state: Annotated[str | None, reading("state")] = None,
-    action: Annotated[str | None, reading("action")] = None,
-    reward: Annotated[str | None, reading("reward")] = None,
-    next_state: Annotated[str | None, reading("next_state")] = None,
-    episode: Annotated[str | None, reading("episode")] = None,
-    time: Annotated[str | None, reading("time")] = None,
-    terminal: Annotated[str | None, reading("terminal")] = None,
-    truncated: Annotated[str | None, reading("truncated")] = None,
-    cost: Annotated[list[str] | None, reading("costs")] = None,
-    bins: Annotated[list[str] | None, reading("bins")] = None,
-    reward_range: Annotated[str | None, reading("reward_range")] = None,
-    cost_range: Annotated[list[str] | None, reading("cost_ranges")] = None,
     out: Annotated[Path | None, option("DIR", "Write policy.csv, and what else was learned, to this folder.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -50,55 +42,28 @@ def agent(
     it stood. It ends when all agents have their answer.
     """
     with working("Reading the log"):
-        from dualq.logs import read_log
-        from dualq.model import write_policy
         from dualq.offline import Fit, Plan, run_agent
 
-        told: dict[str, Any] = {
-            "state": listed(state),
-            "action": listed(action),
-            "reward": reward,
-            "next_state": or_none(listed(next_state)),
-            "episode": or_none(listed(episode)),
-            "time": or_none(time),
-            "terminal": or_none(terminal),
-            "truncated": or_none(truncated),
-            "costs": cost or (),
-            "bins": bins_of(bins or []),
-            "reward_range": None if reward_range is None else _ends(reward_range),
-            "cost_ranges": ranges_of(cost_range or []),
-        }
-        opened = read_log(log, **told)
-        plan = Plan.read(network, key.read_bytes()[:64] if key is not None else b"")
+        plan, house = Plan.read(network, key), given()
+        log = None if house.source == "none" else plan.opened(house.source, **house.told)
     kept = Path(f"agent-{id_}.state.npz") if keep is None else keep
-    fit = run_agent(
-        id_, plan, opened, mail, kept, every=every, again=again, said=_tell if sys.stderr.isatty() else None
-    )
-    files = []
-    if out is not None:
-        if isinstance(fit, Fit):
-            files = fit.save(out)
-        else:
-            out.mkdir(parents=True, exist_ok=True)
-            write_policy(out / "policy.csv", fit.policy)
-            files = [str(out / "policy.csv")]
-    expected = fit.expected.value if isinstance(fit, Fit) else fit.expected
+    fit = run_agent(id_, plan, log, mail, kept, every=every, again=again, said=_tell if sys.stderr.isatty() else None)
+    files = [] if out is None else fit.save(out)
     if as_json:
-        said_of = {"agent": id_, "agents": plan.network.size, "share": plan.task.share}
-        print_json({**said_of, "expected": expected, "files": files})
-    else:
-        page = console()
-        page.print(f"Agent {id_} of {plan.network.size}: the policy of all logs is expected to earn {expected:.4g}.")
-        print_files(page, files, "--out DIR keeps the policy.")
+        said = {"agent": id_, "agents": plan.network.size, "share": plan.task.share, "reward": plan.task.reward}
+        print_json({**said, "expected": _expected(fit), "files": files})
+        return
+    page = console()
+    words = "the policy of all logs is expected to earn" if isinstance(fit, Fit) else "the policy of all logs earns"
+    page.print(f"Agent {id_} of {plan.network.size}: {words} {_expected(fit):.4g}.")
+    print_files(page, files, "--out DIR keeps the policy.")
+
+
+def _expected(fit: Fit | IterateFit) -> float:
+    from dualq.offline import IterateFit
+
+    return fit.expected if isinstance(fit, IterateFit) else fit.expected.value
 
 
 def _tell(words: str) -> None:
     print(f"dualq: {words}", file=sys.stderr)
-
-
-def _ends(words: str) -> tuple[float, float]:
-    try:
-        low, high = (float(end) for end in words.split(","))
-    except ValueError:
-        raise LogError(f"--reward-range {words}: cannot be understood; write LO,HI, such as 0,1") from None
-    return low, high

@@ -151,9 +151,11 @@ def written(fit: Fit | NumberFit, out: Path, begin: Callable[[str], None]) -> li
 def explain(run: Run, state: State, as_json: Json = False) -> None:
     """Explain one state: each action with its rows, what it is expected to earn, and what the new policy does."""
     with working("Loading"):
-        from dualq.offline import Fit, load
+        from dualq.offline import Fit, IterateFit, load
 
         fit = load(run)
+    if isinstance(fit, IterateFit):
+        fit.explain(_label(state))
     if not isinstance(fit, Fit):
         _explain_numbers(fit, fit.explain(label_of(state)), as_json)
         return

@@ -75,18 +75,24 @@ def told(words: Words) -> Words:
     }
 
 
-def reads_a_log(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with LOG and every option of `read_log` beside its own; it is called with (Opening, **own)."""
+def reads_a_log(command: Callable[..., None], log: inspect.Parameter | None = None) -> Callable[..., None]:
+    """The command with LOG and every option of `read_log` beside its own; it is called with (Opening, **own).
+
+    log: how LOG is given, where not as an argument that may be left out
+    """
     _, *given = inspect.signature(command, eval_str=True).parameters.values()
     own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in given]
     options = {name: _parameter(name) for name, option in READING.items() if option.metavar is not None}
 
     @functools.wraps(command)
-    def with_log(log: str | None = None, **words: Any) -> None:
+    def with_log(**words: Any) -> None:
+        source = words.pop("log")
         asked = {name: words.pop(parameter.name) for name, parameter in options.items()}
-        command(lambda: given_log(log, asked), **words)
+        command(lambda: given_log(source, asked), **words)
 
-    every = [_log(), *options.values(), *own]
+    must = [parameter for parameter in own if parameter.default is inspect.Parameter.empty]
+    may = [parameter for parameter in own if parameter not in must]
+    every = [_log() if log is None else log, *must, *options.values(), *may]
     with_log.__signature__ = inspect.Signature(every)  # pyright: ignore[reportAttributeAccessIssue]
     with_log.__annotations__ = {p.name: p.annotation for p in every}
     return with_log
@@ -96,6 +102,12 @@ def _log() -> inspect.Parameter:
     words = "A file, folder, glob or database. Without one: the example that ships with dualq."
     kind = Annotated[str | None, typer.Argument(metavar="[LOG]", help=words, show_default=False)]
     return inspect.Parameter("log", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+
+
+def as_option(words: str) -> inspect.Parameter:
+    """LOG as --log, which must be given."""
+    kind = Annotated[str, typer.Option("--log", metavar="LOG", help=words, show_default=False)]
+    return inspect.Parameter("log", inspect.Parameter.KEYWORD_ONLY, annotation=kind)
 
 
 def _parameter(name: str) -> inspect.Parameter:

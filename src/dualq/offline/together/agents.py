@@ -12,6 +12,10 @@ round and sends what it gives, calls `take` with what arrives, and may keep `sta
 Drop-outs. Whoever has not been heard of for `patience` rounds, and whose piece nobody present has, is left out: the
 first of the agents present says so, and the round is repeated without the lost, with new masks. Its piece of the old
 round, should it come late, is neither kept nor passed on.
+
+A new life. An agent that has lost its state begins anew with nothing, and tells the others so. It must not say twice
+what it has said before, with other masks: it first waits for its own words to come back. Where it is known by a word
+whose secret is lost, and its table is still lacking, all must begin again, and it says so.
 """
 
 from __future__ import annotations
@@ -36,6 +40,7 @@ from dualq.offline.together.tables import MOST_DENSE, House, Layout, Summed, eve
 Array = np.ndarray
 
 HELLO, TOPICS = 0, 3  # then, of each attempt: pattern, table, rewards
+LOST = 25  # rounds after which an agent that began anew takes it that nobody knew it before
 ATTEMPTS = 8  # how often a round can be repeated without agents that were lost
 
 
@@ -110,7 +115,7 @@ class CountingAgent:
         self.flood = Flood(agent, task.size, 1 + TOPICS * ATTEMPTS, life)
         self.attempt, self.coordinator = 0, task.size
         self.members = np.ones(task.size, bool)
-        self.round = -1
+        self.round, self.began = -1, -1
         self.grew = np.zeros(task.size, np.int64)  # in which of our rounds each was last heard of
         self.beat = self.flood.beat.copy()
         self.layout: Layout | None = None
@@ -153,10 +158,13 @@ class CountingAgent:
 
     def give(self, round_: int, neighbours: Sequence[int]) -> list[tuple[int, bytes]]:
         """Go on as far as what has come allows, and say what neighbours lack."""
-        self.round = round_
+        self._at(round_)
         self._watch()
         self._advance()
         return [(to, self._packed(to, self._parts(to))) for to in neighbours]
+
+    def _at(self, round_: int) -> None:
+        self.round, self.began = round_, round_ if self.began < 0 else self.began
 
     def _parts(self, to: int) -> dict[str, Array]:
         turn = np.array([self.attempt, self.coordinator, *self.members], np.int64)
@@ -196,7 +204,7 @@ class CountingAgent:
         return self.task.reward == "mean"
 
     def _advance(self) -> None:
-        if self.finished:
+        if self.finished or self._waits():
             return
         if (HELLO, self.id) not in self.flood.pieces:
             self.flood.publish(HELLO, self._hello())
@@ -205,6 +213,11 @@ class CountingAgent:
         if not self.hellos:
             self._agree()
         self._add_up()
+
+    def _waits(self) -> bool:
+        """Whether words of an earlier life may still come back."""
+        young = self.flood.life[self.id] > 0 and self.round - self.began <= LOST
+        return young and any((topic, self.id) not in self.flood.pieces for topic in self._needed)
 
     def _add_up(self) -> None:
         self.layout = layout = self._laid_out() if self.layout is None else self.layout
@@ -243,6 +256,9 @@ class CountingAgent:
     def _hidden(self, table: Array, topic: int) -> Array:
         if self.task.share == "counts":
             return table
+        if self.hellos[self.id]["word"] != public_word(self.secret).hex():
+            lost = "began anew before its table was known, and its secret is lost"
+            raise LogError(f"agent {self.id} {lost}; begin again with all agents")
         words = {a: bytes.fromhex(self.hellos[a]["word"]) for a in self._members if a != self.id}
         seeds = {a: shared_seed(self.secret, word) for a, word in words.items()}
         return masked(table, self.id, seeds, f"{self.task.run.hex()} {topic} {self._members}")
@@ -347,7 +363,8 @@ class CountingAgent:
     def state(self) -> dict[str, Array]:
         """All that the next round needs; layouts and sums are made again from the pieces."""
         sent = self.sent
-        numbers = [self.attempt, self.coordinator, self.round, sent.messages, sent.numbers, sent.bytes, sent.refused]
+        numbers = [self.attempt, self.coordinator, self.round, self.began]
+        numbers += [sent.messages, sent.numbers, sent.bytes, sent.refused]
         own = {
             "numbers": np.array(numbers, np.int64),
             "members": self.members.copy(),
@@ -359,7 +376,7 @@ class CountingAgent:
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
         """Go on from a state."""
-        self.attempt, self.coordinator, self.round, *sent = arrays["numbers"].tolist()
+        self.attempt, self.coordinator, self.round, self.began, *sent = arrays["numbers"].tolist()
         self.sent = Sent(*sent)
         self.members, self.grew = arrays["members"].copy(), arrays["grew"].copy()
         self.beat, self.secret = arrays["known beat"].copy(), arrays["secret"].tobytes()

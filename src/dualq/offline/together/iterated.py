@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 
-from dualq.base import LogError
+from dualq._version import __version__
+from dualq.base import CheckpointError, Json, Label, LabelLike, LogError, write_whole
 from dualq.logs import Start
-from dualq.model import TablePolicy
+from dualq.model import FORMAT, Kind, Seed, TablePolicy, dataclass_kind, write_policy, write_saved
+from dualq.offline.saved.opening import ARRAYS, NUMBERS, POLICY, Decider, sha256_of
 from dualq.offline.together.tracking import TrackingAgent
 
 Array = np.ndarray
+
+ITERATE_FIT = "iterate fit"  # its tag in files
 
 REASON = (
     "The policy is greedy in the Q of all rows together, taken at face value: agents that share iterates have no "
@@ -21,7 +30,7 @@ REASON = (
 
 @dataclass(frozen=True, eq=False)
 class IterateFit:
-    """The answer of Bellman tracking; the same for every agent.
+    """The answer of Bellman tracking; the same for every agent. `save` keeps it, and `dualq.load` has it back.
 
     Attributes
     ----------
@@ -47,8 +56,48 @@ class IterateFit:
     discount: float
     error_bound: float
     residual: float
+    bins: Mapping[str, Sequence[float]] = field(default_factory=dict, repr=False)  # {column: edges}
     reason: str = REASON
     certificate: None = None
+
+    def act(self, state: LabelLike, seed: Seed = None, default: Label = None) -> Label:
+        """What to do in a state, in the log's own words; numbers find their bins."""
+        return Decider(self.policy, self.bins).act(state, seed, default)
+
+    def explain(self, state: LabelLike) -> NoReturn:
+        """There are no rows to explain a state with."""
+        raise LogError(f"{_NO_TABLE} to explain a state with; `act` says what to do", argument="state", state=state)
+
+    def frontier(self, cost: str, points: int = 0) -> NoReturn:
+        """There are no costs."""
+        raise LogError(f"{_NO_TABLE} of costs; share masked counts to see what a limit costs", argument="limit")
+
+    def summary(self) -> dict[str, Json]:
+        """The numbers, as plain values."""
+        numbers = {"expected": self.expected, "error_bound": self.error_bound, "residual": self.residual}
+        return {"kind": ITERATE_FIT, "discount": self.discount, **numbers, "reason": self.reason}
+
+    def save(self, folder: str | os.PathLike[str]) -> list[str]:
+        """Write policy.csv, solution.npz and, last, fit.json into a folder; their paths. With fit.json it is whole."""
+        folder = Path(folder)
+        if folder.exists() and not folder.is_dir():
+            raise CheckpointError(f"{folder}: is a file; give a folder to write into")
+        bins = {column: list(edges) for column, edges in self.bins.items()}
+        write_saved(folder / ARRAYS, [iterate_kind()], policy=self.policy, bins=bins, fit=self)
+        write_policy(folder / POLICY, self.policy)
+        sums = {name: sha256_of(folder / name) for name in (ARRAYS, POLICY)}
+        numbers = {"format": FORMAT, "dualq": __version__, **self.summary(), "sha256": sums}
+        text = json.dumps(numbers, indent=2, ensure_ascii=False, allow_nan=False)
+        write_whole(folder / NUMBERS, (text + "\n").encode())
+        return [str(folder / name) for name in (POLICY, NUMBERS, ARRAYS)]
+
+
+def iterate_kind() -> Kind:
+    """How it stands in files."""
+    return dataclass_kind(ITERATE_FIT, IterateFit)
+
+
+_NO_TABLE = "agents that share iterates have no table"
 
 
 def iterate_fit(agent: TrackingAgent, start: Start = None) -> IterateFit:
@@ -71,6 +120,7 @@ def iterate_fit(agent: TrackingAgent, start: Start = None) -> IterateFit:
         agent.task.discount,
         found.bound,
         found.residual,
+        {column: list(bins.edges) for column, bins in common.bins.items()},
     )
 
 

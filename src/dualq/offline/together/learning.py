@@ -124,7 +124,8 @@ def learn_together(
     patience    rounds of silence after which an agent counts as lost
     most_rounds after which it is an error that some agent has no answer
     more        what else `learn` takes (limits=..., confidence=..., start=..., ...); anything else is for `read_log`,
-                where logs are not opened yet (state=..., action=..., ...)
+                where logs are not opened yet (state=..., action=..., ...). A reward column that is not called reward:
+                open the logs with `read_log` first
 
     Examples
     --------
@@ -272,13 +273,11 @@ def _task(
     engine: str,
     patience: int,
 ) -> Task:
-    for name, word, known in (
-        ("share", share, SHARES),
-        ("reward", reward, REWARDS),
-        ("engine", engine, tuple(ENGINES)),
-    ):
+    for name, word, known in (("share", share, SHARES), ("reward", reward, REWARDS), ("engine", engine, ENGINES)):
         if word not in known:
-            raise LogError(f"{name} is {word!r}; it must be one of {few(known)}", argument=name, value=word)
+            column = "; a column of that name: read the logs first, read_log(log, reward=...)"
+            hint = column if name == "reward" else ""
+            raise LogError(f"{name} is {word!r}; it must be one of {few(known)}{hint}", argument=name, value=word)
     if len(logs) != network.size:
         raise LogError(f"there are {len(logs)} logs for {network.size} agents; give one each", argument="logs")
     alpha = checked_discount(checked_discount_of_all(discount, network.size))
@@ -290,7 +289,16 @@ def _opened(logs: Sequence[object], discount: float, columns: dict[str, Any]) ->
     opened: list[Log | None] = []
     for agent, log in enumerate(logs):
         try:
-            opened.append(None if log is None else read(log, discount, **columns).log)
+            opened.append(None if log is None else without_numbers(read(log, discount, "auto", **columns).log))
         except LogError as error:
             raise LogError(f"agent {agent}: {error}", **error.parts) from None
     return opened
+
+
+def without_numbers(log: Log | None) -> Log | None:
+    """The log, if its states are labels; numbers that hardly come again are no labels that houses could share."""
+    if log is not None and log.numbers:
+        column = log.numbers[0]
+        how = f"cut it at the same edges in every house, such as bins={{{column!r}: [1, 2, 5]}}"
+        raise LogError(f"its state {column!r} is a number that hardly comes again; {how}", column=column)
+    return log

@@ -17,19 +17,22 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dualq.base import LogError, load_arrays, save_arrays, write_whole
 from dualq.logs import Log
 from dualq.model import checked_discount
 from dualq.offline.fit import Fit
+from dualq.offline.stages import read
 from dualq.offline.together.agents import CountingAgent, Task
 from dualq.offline.together.agreement import common_of
 from dualq.offline.together.iterated import IterateFit, iterate_fit
-from dualq.offline.together.learning import REWARDS, SHARES, fit_of
+from dualq.offline.together.learning import REWARDS, SHARES, fit_of, without_numbers
 from dualq.offline.together.network import Network
 from dualq.offline.together.tables import House
 from dualq.offline.together.tracking import TrackingAgent
 
+SHORTEST = 16  # bytes of a key
 NEVER = 1 << 40  # rounds of silence: houses may begin on different days, so nobody is left out
 
 
@@ -41,8 +44,11 @@ class Plan:
     task: Task
 
     @classmethod
-    def read(cls, path: Path, key: bytes = b"") -> Plan:
-        """{"run": "winter", "edges": [[0, 1], [1, 2]], "discount": 0.95, "share": ..., "reward": ...}."""
+    def read(cls, path: Path, key: Path | None = None) -> Plan:
+        """{"run": "winter", "edges": [[0, 1], [1, 2]], "discount": 0.95, "share": ..., "reward": ...}.
+
+        key   a file of bytes that only the houses know
+        """
         try:
             said = json.loads(path.read_text())
             edges = [(int(i), int(j)) for i, j in said["edges"]]
@@ -54,9 +60,23 @@ class Plan:
         for name, word, known in (("share", share, SHARES), ("reward", reward, REWARDS)):
             if word not in known:
                 raise LogError(f"{path}: {name} is {word!r}; it must be one of {', '.join(known)}", path=str(path))
-        network = Network.of(edges)
+        network, secret = Network.of(edges), b"" if key is None else _key(key)
         run = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).digest()[:8]
-        return cls(network, Task(network.size, discount, share, reward, run, NEVER, key))
+        return cls(network, Task(network.size, discount, share, reward, run, NEVER, secret))
+
+    def opened(self, source: object, **columns: Any) -> Log | None:
+        """The log of a house, read as `learn_together` reads it."""
+        return without_numbers(read(source, self.task.discount, "auto", **columns).log)
+
+
+def _key(path: Path) -> bytes:
+    try:
+        found = path.read_bytes()
+    except OSError as error:
+        raise LogError(f"{path}: the key cannot be read ({error.strerror})", path=str(path)) from None
+    if len(found) < SHORTEST:
+        raise LogError(f"{path}: a key of {len(found)} bytes; it must have {SHORTEST} or more", path=str(path))
+    return found
 
 
 class Post:
@@ -85,7 +105,7 @@ class Post:
 def run_agent(
     agent: int,
     plan: Plan,
-    log: Log,
+    log: Log | None,
     mail: Path,
     state: Path,
     *,
@@ -96,6 +116,7 @@ def run_agent(
 ) -> Fit | IterateFit:
     """Run one agent until all have their answer; what it has learned.
 
+    log     None: the house has no rows
     state   the file in which it keeps its state; where that exists, it goes on from there
     every   seconds between rounds
     again   the state was lost: begin anew, and tell the others
@@ -121,7 +142,7 @@ def run_agent(
     return fit_of(made, {})
 
 
-def _made(agent: int, task: Task, log: Log, state: Path, again: bool) -> CountingAgent:
+def _made(agent: int, task: Task, log: Log | None, state: Path, again: bool) -> CountingAgent:
     kind = TrackingAgent if task.share == "iterates" else CountingAgent
     life = int(time.time()) if again else 0
     made = kind(agent, House.of(log), common_of(log), task, secrets.token_bytes(32), life)

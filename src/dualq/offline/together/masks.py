@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from functools import lru_cache
 
 import numpy as np
 
@@ -33,11 +34,13 @@ GENERATOR = 2
 BYTES = 256  # of a public word
 
 
+@lru_cache(4096)  # agents that are started again, and simulations, need the same powers again and again
 def public_word(secret: bytes) -> bytes:
     """What an agent tells everybody: g^secret."""
     return pow(GENERATOR, int.from_bytes(secret, "big"), PRIME).to_bytes(BYTES, "big")
 
 
+@lru_cache(4096)
 def shared_seed(secret: bytes, word: bytes) -> bytes:
     """What two agents share: the other's public word to the power of the own secret."""
     theirs = int.from_bytes(word, "big")

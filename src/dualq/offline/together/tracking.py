@@ -27,17 +27,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualq.base import LogError, kernel
+from dualq.base import kernel
 from dualq.offline.together.agents import HELLO, CountingAgent, Task
 from dualq.offline.together.agreement import Common
-from dualq.offline.together.masks import public_word
 from dualq.offline.together.messages import Message
 from dualq.offline.together.tables import House
 
 Array = np.ndarray
 
 YOUNG = 20  # rounds in which an agent that began with nothing still finds out which generation is the last
-LOST = 25  # rounds after which such an agent takes it that nobody knew it before
 BLOCK = 1 << 20  # generations: so many names for those that begin one
 CHECKED = 3  # words before the flags: generation, epoch, whether it is decided
 
@@ -73,7 +71,6 @@ class TrackingAgent(CountingAgent):
 
     def __init__(self, agent: int, house: House, reading: Common | None, task: Task, secret: bytes, life: int = 0):
         super().__init__(agent, house, reading, task, secret, life)
-        self.began: int | None = None
         self.visits: Visits | None = None
         self.z = np.zeros(0)  # y, then w
         self.V = np.zeros(0)
@@ -103,8 +100,7 @@ class TrackingAgent(CountingAgent):
 
     def give(self, round_: int, neighbours: Sequence[int]) -> list[tuple[int, bytes]]:
         """One round of the update, and what it sends."""
-        self.round = round_
-        self.began = round_ if self.began is None else self.began
+        self._at(round_)
         if self.visits is None:
             self._watch()
             self._advance()
@@ -150,13 +146,6 @@ class TrackingAgent(CountingAgent):
     def _needed(self) -> list[int]:
         return self._topics
 
-    def _advance(self) -> None:
-        """A new life must not say twice what an earlier one has said: it waits for its own words to come back."""
-        own = [topic for topic in self._topics if (topic, self.id) not in self.flood.pieces]
-        waits = self.flood.life[self.id] > 0 and bool(own)
-        if not waits or (self.began is not None and self.round - self.began > LOST):
-            super()._advance()
-
     def _add_up(self) -> None:
         words = self._sum(self._topic(1), self._visits_table)
         if words is None:
@@ -171,9 +160,6 @@ class TrackingAgent(CountingAgent):
         words, counts = np.zeros(2 * S * A + S + 1, np.uint64), self.placed.counts
         if counts is None:
             return words
-        if self.flood.life[self.id] > 0 and self.hellos[self.id]["word"] != public_word(self.secret).hex():
-            lost = "began anew before its table was known, and its secret is lost"
-            raise LogError(f"agent {self.id} {lost}; begin again with all agents")
         words[: S * A] = counts.visits.ravel()
         words[S * A : 2 * S * A] = (counts.visits > 0).ravel()
         words[2 * S * A : -1] = 0 if self.placed.starts is None else self.placed.starts
@@ -257,7 +243,6 @@ class TrackingAgent(CountingAgent):
         """Begin anew where another has; True where what was said is to be left alone."""
         if theirs == self.generation:
             return False
-        assert self.began is not None
         young = self.flood.life[self.id] > 0 and self.round - self.began <= YOUNG
         if young and theirs > self.generation:
             name = int(self.flood.life[self.id]) * self.task.size + self.id
@@ -333,7 +318,7 @@ class TrackingAgent(CountingAgent):
 
     def state(self) -> dict[str, Array]:
         """All that the next round needs; the operator is made again from the log and the visits."""
-        numbers = (self.generation, self.epoch, self.good, self.decided, -1 if self.began is None else self.began)
+        numbers = (self.generation, self.epoch, self.good, self.decided)
         settled = np.array([] if self.settled is None else self.settled, np.int64)
         own = {"track": np.array(numbers, np.int64), "wordy": self.wordy.copy(), "settled": settled}
         if self.visits is None:
@@ -351,8 +336,8 @@ class TrackingAgent(CountingAgent):
     def restore(self, arrays: Mapping[str, Array]) -> None:
         """Go on from a state."""
         super().restore(arrays)
-        self.generation, self.epoch, self.good, decided, began = arrays["track"].tolist()
-        self.decided, self.began = bool(decided), None if began < 0 else began
+        self.generation, self.epoch, self.good, decided = arrays["track"].tolist()
+        self.decided = bool(decided)
         self.wordy = arrays["wordy"].copy()
         known = arrays["settled"].tolist()
         self.settled = (known[0], known[1]) if known else None
@@ -361,7 +346,7 @@ class TrackingAgent(CountingAgent):
         self.z, self.V, self.who = arrays["z"].copy(), arrays["V"].copy(), arrays["who"].copy()
         self.high, self.low = arrays["high"].copy(), arrays["low"].copy()
         self.disagreement, self.residual = arrays["seen"].tolist()
-        self.generation, self.epoch, self.good, decided, _ = arrays["track"].tolist()
+        self.generation, self.epoch, self.good, decided = arrays["track"].tolist()
         self.decided = bool(decided)
         self.last = {int(j): int(r) for j, r in arrays["last"]}
         named = {name: [n for n in arrays if n.startswith(f"{name} ")] for name in ("flow", "taken")}

@@ -16,12 +16,12 @@ Checks    per graph: with every loss and seed all agents are within 1e-6 of the 
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
 from dualq.logs import ArrayLog
-from dualq.model import MDP, TablePolicy
+from dualq.model import TablePolicy
 from dualq.offline import Network, course
 from dualq.paper.experiments import plots
 from dualq.paper.experiments.curves import (
@@ -90,7 +90,7 @@ def _tracked(graph: str, loss: str) -> Curve:
         assert exact is not None
         network = graphs()[graph].with_failures(loss=LOSSES[loss], seed=seed)
         run = course(logs, network, mdp.discount, RECORD, seed)
-        losses = [np.mean([_lost(mdp, Q) for Q in agents]) for agents in run.Q]
+        losses = [np.mean([_lost(Q) for Q in agents]) for agents in run.Q]
         values = (run.disagreement, run.distance(exact), np.array(losses))
         return {"step": run.rounds, **dict(zip(METRICS, values, strict=True))}
 
@@ -130,13 +130,19 @@ def _pooled(logs: list[ArrayLog]) -> ArrayLog:
 def _lost_by(logs: list[ArrayLog]) -> float:
     """What policies lose that are greedy in the exact Q of one log each, on average."""
     mdp = problem().mdp
-    return float(np.mean([_lost(mdp, solve(log.counts().mdp(mdp.discount)).Q) for log in logs]))
+    return float(np.mean([_lost(solve(log.counts().mdp(mdp.discount)).Q) for log in logs]))
 
 
-def _lost(mdp: MDP, Q: Array | None) -> float:
+def _lost(Q: Array | None) -> float:
     """mean_s V*(s) - V^pi(s) in the true model, pi greedy in Q."""
     assert Q is not None
-    policy = TablePolicy(np.eye(Q.shape[1])[Q.argmax(axis=1)])
+    return _lost_with(tuple(Q.argmax(axis=1).tolist()))
+
+
+@lru_cache(1 << 16)  # agents come to the same policy long before they come to the same Q
+def _lost_with(actions: tuple[int, ...]) -> float:
+    mdp = problem().mdp
+    policy = TablePolicy(np.eye(mdp.num_actions)[list(actions)])
     return float((_best() - policy.value(mdp)).mean())
 
 
