@@ -375,6 +375,22 @@ def test_a_log_is_looked_at_as_dualq_does(orders):
     ]
 
 
+def test_numbers_that_hardly_come_again_stay_numbers(tmp_path):
+    drawn = random.Random(2)
+    rows = [[m, t, drawn.random(), drawn.choice("ab"), drawn.random()] for m in range(5) for t in range(60)]
+    with (tmp_path / "wear.csv").open("w", newline="") as out:
+        csv.writer(out).writerows([["machine", "day", "wear", "repair", "profit"], *rows])
+    given = {"path": str(tmp_path / "wear.csv"), "columns": {}}
+    seen = do_look(no_stage, given)
+    assert seen["proposed"]["numbers"] == ["wear"]
+    told = do_tell(no_stage, given | {"columns": seen["proposed"]})
+    assert (told["numbers"], "pairs" in told) == (("wear",), False)
+    cut = do_look(no_stage, given | {"columns": {"bins": {"wear": 3}}})
+    assert "numbers" not in cut["proposed"]
+    assert cut["edges"] == {"wear": list(dualq.read_log(tmp_path / "wear.csv", **cut["proposed"]).bins["wear"].edges)}
+    assert len(cut["edges"]["wear"]) == 2
+
+
 def test_answers_are_json_whatever_they_hold():
     held = {"x": float("nan"), 3: [float("inf"), (1, None)], "when": object}
     assert json.loads(json.dumps(plain(held), allow_nan=False)) == {

@@ -104,6 +104,23 @@ class Limits(Strict):
     margin: Literal["certified", "none"] = "certified"
 
 
+class Export(Strict):
+    """A policy for another system."""
+
+    to: Literal["json", "sql", "python"]
+    dialect: Literal["duckdb", "postgres", "sqlite"] = "duckdb"
+    approximate: bool = False
+
+
+class Judge(Strict):
+    """Policies to be judged by a log: rules, and runs of the workspace."""
+
+    log: Name
+    columns: Columns = Columns()
+    rules: Annotated[dict[Text, Text], Field(max_length=20)] = Field(default_factory=dict)
+    runs: Annotated[list[Name], Field(max_length=20)] = Field(default_factory=list)
+
+
 class Compare(Strict):
     """Runs, side by side."""
 

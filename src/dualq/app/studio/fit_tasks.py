@@ -341,7 +341,7 @@ def _grid(fit: NumberFit) -> Facts | None:
 def _usual(fit: NumberFit) -> Facts:
     """A state to begin with: the middle of every column of numbers, the commonest label of every other."""
     state = fit.sample.state
-    found: Facts = {name: float(np.median(state.numbers[:, j])) for j, name in enumerate(fit.columns.numbers)}
+    found: Facts = {name: float(f"{np.median(state.numbers[:, j]):.4g}") for j, name in enumerate(fit.columns.numbers)}
     for j, (name, labels) in enumerate(fit.columns.categories.items()):
         column = state.categories[:, j]
         found[name] = _cell(labels[int(np.bincount(column[column >= 0]).argmax())])

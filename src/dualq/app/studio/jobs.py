@@ -66,8 +66,9 @@ class Jobs:
         """Put a job into the queue; its run has a name already."""
         if len(self._working) >= MOST_WAITING:
             raise DualqError(f"{MOST_WAITING} runs are waiting already; stop some of them, or wait")
-        run = new_id("run")
-        more = {"part": str(self.space.part(run)), "folder": str(self.space.runs / run)}
+        home = self.space.judged if what == "judge" else self.space.runs
+        run = new_id(home.name.removesuffix("s"))
+        more = {"part": str(self.space.part(run)), "folder": str(home / run)}
         job = Job(run, title, what, {**arguments, **more})
         self._jobs[run] = job
         for old in list(self._jobs)[:-KEPT]:

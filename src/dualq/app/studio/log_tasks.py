@@ -153,7 +153,9 @@ def _proposed(seen: Look, columns: Arguments) -> dict[str, object]:
     found: dict[str, object] = {
         part: list(names) if part in many else names[0] for part, names in seen.parts.items() if names
     }
-    if seen.bins and not seen.numbers:
+    if seen.numbers:
+        found["numbers"] = list(seen.numbers)
+    elif seen.bins:
         found["bins"] = seen.bins if isinstance(seen.bins, str) else dict(seen.bins)
     return found | {name: value for name, value in columns.items() if value != [] or name == "costs"}
 

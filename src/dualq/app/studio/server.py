@@ -23,7 +23,7 @@ from fastapi.staticfiles import StaticFiles
 
 from dualq._version import __version__
 from dualq.app.studio import asked
-from dualq.app.studio.compared import compared, run_facts
+from dualq.app.studio.compared import compared, offered, run_facts
 from dualq.app.studio.guard import REPORT_POLICY, Guard, key_of, opens
 from dualq.app.studio.jobs import Jobs
 from dualq.app.studio.workers import Crashed, Lane
@@ -150,7 +150,8 @@ async def session(here: Here, request: Request) -> Response:
         here.warm(here.logs, "warm")
         if here.space.all_runs():
             here.warm(here.fits, "ready")
-    return JSONResponse({"version": __version__, "max_upload": here.max_upload, "workspace": str(here.space.folder)})
+    facts = {"version": __version__, "max_upload": here.max_upload, "workspace": str(here.space.folder)}
+    return JSONResponse({**facts, "offered": offered()})
 
 
 # ---- logs
@@ -316,7 +317,41 @@ def compare(here: Here, wanted: asked.Compare) -> Response:
     return JSONResponse(compared([run_facts(here.space.numbers(run), here.space.task(run)) for run in wanted.runs]))
 
 
+@api.post("/runs/{run}/export")
+async def export(here: Here, run: str, wanted: asked.Export) -> Response:
+    """The policy of a run for another system, as a file among the others of the run."""
+    folder = here.space.run(run)
+    made = await here.fits.ask("export", {"run": str(folder), **wanted.model_dump()})
+    return JSONResponse(_link(here, run, here.space.file(run, str(made["name"]))))
+
+
+@api.post("/judge")
+async def judge(here: Here, wanted: asked.Judge) -> Response:
+    """Policies judged by one log: a job, whose report can be opened when it is done."""
+    log, titles = here.space.log(wanted.log), {run: here.space.task(run).get("title") or run for run in wanted.runs}
+    runs = {str(titles[run]): str(here.space.run(run)) for run in wanted.runs}
+    if not wanted.rules and not runs:
+        raise LogError("there is no policy to judge; write a rule, or choose a run")
+    arguments = {"path": log.path, "columns": wanted.columns.said(), "rules": wanted.rules, "runs": runs}
+    return JSONResponse(here.jobs.add(f"Policies judged by {log.name}", "judge", arguments).facts())
+
+
+@api.get("/judged/{name}")
+def judged(here: Here, name: str) -> Response:
+    """Where the report of a comparison is."""
+    here.space.comparison(name)
+    return JSONResponse({"address": f"/judged/{quote(name)}/report.html?key={key_of(here.token, f'judged/{name}')}"})
+
+
 # ---- files
+
+
+@files.get("/judged/{name}/report.html")
+def comparison(here: Here, name: str, key: str = "") -> Response:
+    """The report of a comparison, for whoever has its key."""
+    if not opens(here.token, f"judged/{name}", key):
+        raise NotHere("there is no such file")
+    return _report(here.space.comparison(name))
 
 
 @files.get("/")
@@ -332,5 +367,10 @@ def file(here: Here, run: str, name: str, key: str = "", save: bool = False) -> 
         raise NotHere("there is no such file")
     path = here.space.file(run, name)
     if path.suffix == ".html" and not save:
-        return FileResponse(path, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
+        return _report(path)
     return FileResponse(path, media_type="application/octet-stream", filename=path.name)
+
+
+def _report(path: Path) -> Response:
+    """A page of its own, which runs no script at all."""
+    return FileResponse(path, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})

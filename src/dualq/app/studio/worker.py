@@ -37,6 +37,8 @@ HOMES = {
     "limits": "fit_tasks",
     "learn": "learn_task",
     "keep": "learn_task",
+    "export": "handed_task",
+    "judge": "handed_task",
 }
 
 

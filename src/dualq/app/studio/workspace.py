@@ -1,6 +1,7 @@
 """Workspace: the folder in which the studio keeps logs and runs.
 
     logs/ID/data.csv      a log that was dropped, under a name of ours; logs/ID/log.json has the name it came with
+    judged/ID/            policies judged by a log: report.html and comparison.json
     runs/NAME/            what `dualq learn --out` writes, and studio.json: which log it was learned from, and how
     .part/                what is being written; it is moved into its place when it is whole, and cleared at the start
 
@@ -64,7 +65,7 @@ class Workspace:
         """A workspace that exists, without what was left half written."""
         space = cls(folder.resolve(), given)
         shutil.rmtree(space.parts, ignore_errors=True)
-        for each in (space.logs, space.runs, space.parts):
+        for each in (space.logs, space.runs, space.judged, space.parts):
             each.mkdir(parents=True, exist_ok=True)
         return space
 
@@ -77,6 +78,11 @@ class Workspace:
     def runs(self) -> Path:
         """Where runs lie."""
         return self.folder / "runs"
+
+    @property
+    def judged(self) -> Path:
+        """Where comparisons lie."""
+        return self.folder / "judged"
 
     @property
     def parts(self) -> Path:
@@ -136,6 +142,13 @@ class Workspace:
         path = inside(self.run(run) / name, self.run(run))
         if not ID.fullmatch(name) or not path.is_file():
             raise NotHere("the run has no such file")
+        return path
+
+    def comparison(self, name: str) -> Path:
+        """The report of a comparison."""
+        path = inside(self.judged / name / "report.html", self.judged)
+        if not ID.fullmatch(name) or not path.is_file():
+            raise NotHere("there is no such comparison in the workspace")
         return path
 
     def files(self, run: str) -> list[Path]:

@@ -1,6 +1,6 @@
 import { get } from "./api.js";
 import { chart } from "./chart.js";
-import { copyable, count, facts, h, head, note, percent, put, section, table, tabs } from "./dom.js";
+import { copyable, count, facts, h, head, note, percent, put, rich, section, table, tabs } from "./dom.js";
 import { kind } from "./home.js";
 import { showState } from "./state.js";
 
@@ -51,7 +51,7 @@ function what(fit, id) {
   return [h("p", {}, fit.changed), tabs(views, "policy")];
 }
 
-const rules = (found) => [h("ol", { class: "rules" }, found.rules.map(([conditions, action, share]) => h("li", {}, conditions.length ? ["if ", h("span", {}, conditions.join(" and ")), ": "] : "always: ", h("b", {}, h("bdi", {}, action)), share && h("span", { class: "muted" }, `, ${share} of decisions`)))), h("p", { class: "muted" }, found.below)];
+const rules = (found) => [h("ol", { class: "rules" }, found.rules.map(([conditions, action, share]) => h("li", {}, conditions.length ? ["if ", h("span", {}, conditions.join(" and ")), ": "] : "always: ", h("b", {}, h("bdi", {}, action)), share && h("span", { class: "muted" }, `, ${share} of decisions`)))), h("p", { class: "muted" }, rich(found.below))];
 
 // ---- the policy as a map: one or two columns of the state, a cell each, the new policy beside what was done
 

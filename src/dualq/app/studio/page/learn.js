@@ -37,7 +37,8 @@ export async function learn({ main, id, signal, go }) {
       field("Name of the run", "for you to find it again", name),
       field("Discount", "how much a reward counts one step later; 0: only the next one counts", num("discount", 0.95, 0, 0.9999, "any")),
       field("Confidence", "how sure guarantees must be", num("confidence", 0.95, 0.5, 0.9999, "any")),
-      field("Start", "where rewards begin to count", h("select", { onchange: (e) => set("start", e.target.value) }, [["", "as usual: where episodes begin, or anywhere"], ["episodes", "where episodes begin"], ["log", "in any row of the log"], ["uniform", "in any state"]].map(([key, text]) => h("option", { value: key, selected: (asked.start ?? "") === key }, text))))),
+      field("Start", "where rewards begin to count", h("select", { onchange: (e) => set("start", e.target.value) }, [["", "where episodes begin, if any"], ["episodes", "where episodes begin"], ["log", "in any row of the log"], ["uniform", "in any state"]].map(([key, text]) => h("option", { value: key, selected: (asked.start ?? "") === key }, text)))),
+      columns.numbers?.length > 0 && field("Numbers of the state", "how a function of them is learned", h("select", { onchange: (e) => set("approximation", e.target.value) }, [["", "all ways, the best is chosen"], ["partition", "cells"], ["linear", "linear features"], ["neural", "small networks"]].map(([key, text]) => h("option", { value: key, selected: (asked.approximation ?? "") === key }, text))))),
     costs.length > 0 && section("Limits", h("p", { class: "muted" }, "Keep a cost within a limit, on average. It can be moved later, too."), limits),
     words, box, section("The same without clicking", line));
   said();
