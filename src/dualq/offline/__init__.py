@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dualq.offline.careful.selection_bias import Estimate as Estimate
     from dualq.offline.checking import Check as Check
     from dualq.offline.checking import check as check
+    from dualq.offline.deciding import Decider as Decider
     from dualq.offline.deciding import decide_file as decide_file
     from dualq.offline.exported.writing import export as export
     from dualq.offline.fit import Fit as Fit

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from dualq._version import __version__
-from dualq.app.cli import act, agent, check, export, frontier, logs, look, models, paper, update
+from dualq.app.cli import act, agent, check, export, frontier, logs, look, models, paper, serve, update
 from dualq.base import DualqError
 
 app = typer.Typer(
@@ -81,6 +81,7 @@ app.command(short_help="Say what to do in one state, or in every row of a file."
 app.command(short_help="Check a policy in use: keep it, learn again, or stop.")(check.check)
 app.command(short_help="Learn on: a run and new rows together.")(update.update)
 app.command(short_help="Write the policy as JSON, SQL or Python, to run without dualq.")(export.export)
+app.command(short_help="Answer what to do over HTTP.")(serve.serve)
 app.command(short_help="Show what a limit on a cost costs.")(frontier.frontier)
 app.command(short_help="Solve a known model exactly.")(models.solve)
 app.command(short_help="Write a simulated log.")(models.simulate)
