@@ -83,7 +83,7 @@ def first_alarm(fit: dualq.Fit, earning: Earning, log: dualq.ArrayLog) -> tuple[
 
 def main(streams: int) -> None:
     print(
-        "| problem | streams | earning | change | any | rows, earning | rows, any | fixed, half | fixed, 90% | seconds |"
+        "| problem | streams | earning | change | any | rows, earning | rows, any | fixed, half | fixed, 90% | CPU s |"
     )
     print("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
     totals = np.zeros(4, int)

@@ -82,7 +82,7 @@ def main(n: int) -> None:
         as_sql(_of_table(decider, "benchmark", "", None), DIALECTS["duckdb"], case="id").replace("VIEW", "TEMP VIEW")
     )
     ask = "SELECT id, decided_do FROM cases_decided"
-    answer = timed("exported to SQL, DuckDB, one thread", lambda: con.sql(ask).arrow(), n, found)
+    answer = timed("exported to SQL, DuckDB, one thread", lambda: pa.table(con.sql(ask).arrow()), n, found)
     by_id = dict(zip(*answer.to_pydict().values(), strict=True))
     assert [by_id[i] for i in frame["id"].tolist()] == decided
     unknown = decided.count(None) / n

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dualq.offline.checking import check as check
     from dualq.offline.comparison import Comparison as Comparison
     from dualq.offline.comparison import compare as compare
+    from dualq.offline.deciding import Decider as Decider
     from dualq.offline.deciding import decide_file as decide_file
     from dualq.offline.evaluating import evaluate as evaluate
     from dualq.offline.evaluation import Evaluation as Evaluation

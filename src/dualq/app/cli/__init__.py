@@ -13,7 +13,21 @@ from typing import Annotated
 import typer
 
 from dualq._version import __version__
-from dualq.app.cli import act, agent, check, evaluate, export, frontier, logs, look, models, paper, studio, update
+from dualq.app.cli import (
+    act,
+    agent,
+    check,
+    evaluate,
+    export,
+    frontier,
+    logs,
+    look,
+    models,
+    paper,
+    serve,
+    studio,
+    update,
+)
 from dualq.base import DualqError
 
 app = typer.Typer(
@@ -83,6 +97,7 @@ app.command(short_help="Learn on: a run and new rows together.")(update.update)
 app.command(short_help="Write the policy as JSON, SQL or Python, to run without dualq.")(export.export)
 app.command(short_help="Judge a policy of your own by a log.")(evaluate.evaluate)
 app.command(short_help="Compare policies by one log, with what was done and what is learned.")(evaluate.compare)
+app.command(short_help="Answer what to do over HTTP.")(serve.serve)
 app.command(short_help="Show what a limit on a cost costs.")(frontier.frontier)
 app.command(short_help="Solve a known model exactly.")(models.solve)
 app.command(short_help="Write a simulated log.")(models.simulate)

@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
@@ -74,10 +75,15 @@ class Branches:
         return {type(value) for some in values for value in some or ()}
 
 
-def branches_of(
-    run: Fit | NumberFit | str | os.PathLike[str], otherwise: Label = None, approximate: bool = False
-) -> Branches:
-    """The branches of a fit, or of the folder in which one was saved."""
+Exportable: TypeAlias = "Fit | NumberFit | Decider | FunctionPolicy | str | os.PathLike[str]"
+
+
+def branches_of(run: Exportable, otherwise: Label = None, approximate: bool = False) -> Branches:
+    """The branches of a fit, of its policy, or of the folder in which it was saved."""
+    if isinstance(run, Decider):
+        return _of_table(run, "a log", "", otherwise)
+    if isinstance(run, FunctionPolicy):
+        return _of_numbers(run, None, "a log", "", otherwise, approximate)
     if isinstance(run, Fit):
         doubt = "do not use" if run.verdict == "do not use" else ""
         return _of_table(Decider(run.policy, run.read.bins), run.read.source, doubt, otherwise)

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING
-
 from dualq.base import Label, LogError
-from dualq.offline.exported.branches import branches_of
+from dualq.offline.exported.branches import Exportable, branches_of
 from dualq.offline.exported.json_form import SCHEMA, as_json, json_text
 from dualq.offline.exported.python_form import as_python
 from dualq.offline.exported.sql_form import DIALECTS, as_sql
-
-if TYPE_CHECKING:
-    from dualq.offline.approximate.fit import NumberFit
-    from dualq.offline.fit import Fit
 
 FORMS = ("json", "sql", "python", "schema")
 
 
 def export(
-    fit: Fit | NumberFit | str | os.PathLike[str],
+    fit: Exportable,
     to: str,
     *,
     dialect: str = "duckdb",
