@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -12,7 +11,7 @@ import typer
 
 from dualq.app.cli.columns import range_of
 from dualq.app.cli.reading import Opening, reads_a_log
-from dualq.app.cli.shared import Json, console, option, print_files, print_json, stages, working
+from dualq.app.cli.shared import Json, console, option, print_files, print_json, stages, working, written
 from dualq.base import LogError
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ def learn(
             approximation=approximation,
             progress=begin,
         )
-        files = [] if out is None else _written(fit, out, begin)
+        files = [] if out is None else written(fit, out, begin)
     if as_json:
         print_json(fit.summary() | {"files": files})
         return
@@ -137,13 +136,6 @@ def _print(fit: Fit | NumberFit, page: Console) -> None:
         from dualq.app.report.number_pages import print_number_fit
 
         print_number_fit(fit, page)
-
-
-def _written(fit: Fit | NumberFit, out: Path, begin: Callable[[str], None]) -> list[str]:
-    begin("Writing")
-    files = fit.save(out)
-    fit.report(out / "report.html")
-    return [str(out / "report.html"), *files]
 
 
 def explain(run: Run, state: State, as_json: Json = False) -> None:
