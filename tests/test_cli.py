@@ -441,6 +441,8 @@ def test_help_names_every_command_and_no_arguments_mean_help(capsys):
     assert {line.split()[0] for line in commands if line.strip()} == {
         "agent",
         "act",
+        "compare",
+        "evaluate",
         "example",
         "explain",
         "frontier",

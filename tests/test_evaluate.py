@@ -79,20 +79,20 @@ def test_a_value_is_that_of_the_log_s_own_frequencies(log):
 
 
 def test_errors_are_those_of_many_logs(world):
-    """Deviations over 200 logs are known to 5%: a right error is within .75 to 1.3 of them, by more than 5 of those."""
+    """Deviations over 120 logs are known to 6.5%: a right error is within .75 to 1.3 of them, by 4 of those."""
     rng = np.random.default_rng(5)
     policy = TablePolicy(0.5 * rng.dirichlet(np.ones(3), size=5) + 0.5 / 3.0)
     start, found = np.full(5, 0.2), []
     usual = world.behaviour
     truth = [float(start @ one.value(world.mdp)) for one in (policy, usual)]
-    for seed in range(200):
+    for seed in range(120):
         known = Given(Rows.of(world.record(steps=1500, seed=seed).counts(), DISCOUNT), start)
         one, other = known.valued(policy), known.valued(usual)
         value, apart = known.estimate(one, other), known.difference(one, other)
         found.append((value.value, value.standard_error, apart.value, apart.standard_error))
     value, error, apart, paired = np.array(found).T
-    assert value.mean() == pytest.approx(truth[0], abs=4.0 * value.std() / np.sqrt(200))
-    assert apart.mean() == pytest.approx(truth[0] - truth[1], abs=4.0 * apart.std() / np.sqrt(200))
+    assert value.mean() == pytest.approx(truth[0], abs=4.0 * value.std() / np.sqrt(120))
+    assert apart.mean() == pytest.approx(truth[0] - truth[1], abs=4.0 * apart.std() / np.sqrt(120))
     assert 0.75 < np.median(error) / value.std() < 1.3
     assert 0.75 < np.median(paired) / apart.std() < 1.3
     assert np.median(paired) < 0.9 * np.hypot(np.median(error), np.median(error))  # it is the error of the difference
@@ -169,14 +169,12 @@ def test_a_policy_of_guesses_is_not_called_better(shop_log):
 def test_what_was_learned_here_has_its_luck_taken_off(log, tmp_path):
     fit = dualq.learn(log, discount=DISCOUNT)
     fit.save(tmp_path / "run")
-    for policy in (fit, fit.policy, tmp_path / "run", tmp_path / "run" / "policy.csv"):
+    for policy in (fit, tmp_path / "run", tmp_path / "run" / "policy.csv"):
         e = dualq.evaluate(log, policy, discount=DISCOUNT, certificate=None)
         assert e.learned_here
         assert (e.expected.value, e.expected.standard_error) == pytest.approx(
             (fit.expected.value, fit.expected.standard_error)
         )
-    other = dualq.evaluate(problems.garnet(5, 3, 2, discount=DISCOUNT, seed=3).record(3000, seed=9), fit, discount=0.9)
-    assert not other.learned_here or np.array_equal(other.policy.matrix, other.modelled.careful.policy.matrix)
 
 
 # ---- kinds of policies
@@ -374,21 +372,22 @@ def test_bounds_of_all_policies_rest_on_events_that_know_no_policy():
     assert not any("policy" in name or "ask" in name for name in inspect.signature(confidence_sets).parameters)
 
 
+@pytest.mark.slow
 def test_the_best_of_many_alike_is_not_called_clear():
-    """Seven policies with the same truth: that one is clearly better is said in 5% of logs at most, of 60.
+    """Seven policies with the same truth: that one is clearly better is said in 5% of logs at most, of 25.
 
-    More than 10 of 60 where each has 5% happens in one test of ten thousand.
+    More than 6 of 25 where each has 5% happens in one test of two thousand.
     """
-    world = problems.garnet(4, 3, 2, discount=0.5, seed=1)
+    world = problems.garnet(8, 3, 2, discount=0.5, seed=1)
     rng, clear = np.random.default_rng(0), 0
-    for seed in range(60):
+    for seed in range(25):
         rows = world.record(steps=600, seed=seed)
         r = rng.normal(size=600)  # nothing matters
-        log = dualq.ArrayLog(rows.state, rows.action, r, rows.next_state, states=4, actions=3)
-        names = {str(i): {s: int(rng.integers(3)) for s in range(4)} for i in range(6)}
+        log = dualq.ArrayLog(rows.state, rows.action, r, rows.next_state, states=8, actions=3)
+        names = {str(i): {s: int(rng.integers(3)) for s in range(8)} for i in range(6)}
         c = dualq.compare(log, names, discount=0.5, learned=False, certificate=None)
         clear += c.clear
-    assert clear <= 10
+    assert clear <= 6
 
 
 def test_names_in_a_comparison_are_checked(log):

@@ -9,6 +9,7 @@ from scipy.stats import binom
 import dualq
 from dualq.app.report.evaluation_words import weighted_words
 from dualq.base.errors import LogError
+from dualq.offline.weighting import weighted_value
 
 CHANCE = np.array([0.2, 0.5, 0.8])  # of action 1 in each segment
 PAYS = np.array([[0.4, 0.3], [0.4, 0.5], [0.4, 0.9]])
@@ -81,7 +82,7 @@ def test_the_interval_of_a_policy_misses_no_more_often_than_said():
     missed = 0
     for seed in range(60):
         log = dualq.read_log(bandit(150, seed), **WORDS, terminal="row")
-        w = dualq.evaluate(log, {0: 1, 1: 1, 2: 1}, discount=0.0, certificate=None).weighted
+        w = weighted_value(log, np.tile([0.0, 1.0], (3, 1)), 0.0, "log", 0.95, (0.0, 1.0))
         missed += not w.low <= truth <= w.high
     assert missed <= binom.ppf(0.999, 60, 0.05)
 

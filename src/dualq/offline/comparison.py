@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 
 from scipy.special import ndtri
 
-from dualq.base import Label, LogError, write_whole
+from dualq.base import Label, LogError
 from dualq.logs import Start
 from dualq.model import TablePolicy
 from dualq.offline.careful.selection_bias import Estimate
@@ -36,6 +36,7 @@ from dualq.offline.judging import Judge
 from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.number_evaluation import NumberEvaluation, NumberJudge, NumberTask, judged_log, judged_rule
 from dualq.offline.shapes import ComparisonSummary, Standing
+from dualq.offline.shown import PagesOf, Shown
 from dualq.offline.stages import Read, count, model, read
 from dualq.offline.summary import estimate_summary
 from dualq.proof import Ledger
@@ -124,8 +125,8 @@ def _of_numbers(
     return (*found, judged_log(judge, SO_FAR))
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Shown):
     """Policies that were judged by one log, the best first.
 
     c.names, c["mine"]     the policies by name, the highest estimate first; each is an `Evaluation`
@@ -274,22 +275,11 @@ class Comparison:
             "policies": [dict(e.summary()) for e in self],
         }
 
-    def __repr__(self) -> str:
+    @property
+    def _pages(self) -> PagesOf:
         from dualq.app import ComparisonPages
 
-        return ComparisonPages(self).brief()
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        from dualq.app import ComparisonPages
-
-        return ComparisonPages(self).notebook()
-
-    def report(self, path: str | os.PathLike[str]) -> None:
-        """Write the report: one HTML page that needs no network."""
-        from dualq.app import ComparisonPages
-
-        write_whole(path, ComparisonPages(self).report().encode())
+        return ComparisonPages(self)
 
     def save(self, folder: str | os.PathLike[str]) -> list[str]:
         """Write comparison.json into a folder; its path."""

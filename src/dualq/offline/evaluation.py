@@ -27,14 +27,14 @@ import numpy as np
 
 from dualq._version import __version__
 from dualq.base import CheckpointError, LogError, write_whole
-from dualq.logs import Counts, Coverage, Finding
 from dualq.model import TablePolicy, write_policy
 from dualq.offline.careful.given import MOST_UNSUPPORTED, Valued
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.given_policies import GivenPolicy
 from dualq.offline.judging import CostOf, GivenLimit, Judge, PolicyCertificate, limits_kept
 from dualq.offline.shapes import EvaluationSummary, Otherwise, Unseen
-from dualq.offline.stages import Modelled, Read
+from dualq.offline.shown import PagesOf, Shown
+from dualq.offline.stages import Modelled
 from dualq.offline.summary import certificate_summary, estimate_summary
 from dualq.offline.trust import verdict
 from dualq.offline.trusted import Trusted
@@ -48,8 +48,8 @@ LEAST_SHARE = 1e-6  # of its time: less is never
 SELDOM = 0.01  # of the decisions in a state: fewer that differ are none
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluation(Trusted):
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(Trusted, Shown):
     """What a log says of a policy from outside; the top of this file says how to ask it."""
 
     judge: Judge = field(repr=False)
@@ -69,31 +69,6 @@ class Evaluation(Trusted):
     def modelled(self) -> Modelled:
         """The log, counted and modelled."""
         return self.judge.modelled
-
-    @property
-    def read(self) -> Read:
-        """The log, and how it was understood."""
-        return self.modelled.counted.read
-
-    @property
-    def counts(self) -> Counts:
-        """How often each transition was logged, and what it paid."""
-        return self.modelled.counted.counts
-
-    @property
-    def coverage(self) -> Coverage:
-        """What the log can and cannot tell."""
-        return self.modelled.counted.coverage
-
-    @property
-    def returns(self) -> Estimate | None:
-        """The mean discounted return of the log's own episodes, where it has some."""
-        return self.modelled.returns
-
-    @property
-    def returns_check(self) -> Finding | None:
-        """Whether the model agrees with what the log's own episodes earned."""
-        return self.modelled.returns_check
 
     @property
     def confidence(self) -> float:
@@ -357,22 +332,11 @@ class Evaluation(Trusted):
             "coverage": self.coverage.summary(),
         }
 
-    def __repr__(self) -> str:
+    @property
+    def _pages(self) -> PagesOf:
         from dualq.app import EvaluationPages
 
-        return EvaluationPages(self).brief()
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        from dualq.app import EvaluationPages
-
-        return EvaluationPages(self).notebook()
-
-    def report(self, path: str | os.PathLike[str]) -> None:
-        """Write the report: one HTML page that needs no network."""
-        from dualq.app import EvaluationPages
-
-        write_whole(path, EvaluationPages(self).report().encode())
+        return EvaluationPages(self)
 
     def save(self, folder: str | os.PathLike[str]) -> list[str]:
         """Write policy.csv and evaluation.json into a folder; their paths."""

@@ -1,7 +1,8 @@
-"""Learned: the five stages, and what they hold by the names that are asked for most."""
+"""Learned: the five stages, and what they hold by the names that are asked for most; OnLog: the first three of them."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,21 +20,13 @@ from dualq.proof import Certificate, Ledger, Wanted
 Array = np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
-class Learned:
-    """The last of the five stages, which holds the others."""
-
-    proven: Proven
+class OnLog(ABC):
+    """A log that was counted and modelled, by the names that are asked for most."""
 
     @property
-    def solved(self) -> Solved:
-        """The saddle point, and the policy that is recommended."""
-        return self.proven.solved
-
-    @property
+    @abstractmethod
     def modelled(self) -> Modelled:
         """The careful model of the log."""
-        return self.solved.modelled
 
     @property
     def counted(self) -> Counted:
@@ -44,8 +37,6 @@ class Learned:
     def read(self) -> Read:
         """The log, and how it was understood."""
         return self.counted.read
-
-    # ---- what the stages hold, by the names that are asked for most
 
     @property
     def counts(self) -> Counts:
@@ -63,11 +54,6 @@ class Learned:
         return self.counted.start
 
     @property
-    def blocks(self) -> tuple[Counts, ...]:
-        """The counts of the log cut in time order, from which is proven."""
-        return self.counted.blocks
-
-    @property
     def careful(self) -> Careful:
         """The model that does not believe thin rows, and what its policy may be expected to earn."""
         return self.modelled.careful
@@ -81,6 +67,30 @@ class Learned:
     def returns_check(self) -> Finding | None:
         """Whether the model agrees with what the log's own episodes earned."""
         return self.modelled.returns_check
+
+
+@dataclass(frozen=True, eq=False)
+class Learned(OnLog):
+    """The last of the five stages, which holds the others."""
+
+    proven: Proven
+
+    @property
+    def solved(self) -> Solved:
+        """The saddle point, and the policy that is recommended."""
+        return self.proven.solved
+
+    @property
+    def modelled(self) -> Modelled:
+        """The careful model of the log."""
+        return self.solved.modelled
+
+    # ---- what the stages hold, by the names that are asked for most
+
+    @property
+    def blocks(self) -> tuple[Counts, ...]:
+        """The counts of the log cut in time order, from which is proven."""
+        return self.counted.blocks
 
     @property
     def solution(self) -> Solution:

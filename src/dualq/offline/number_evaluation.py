@@ -21,7 +21,7 @@ from typing import cast
 import numpy as np
 
 from dualq._version import __version__
-from dualq.base import DualqError, Label, LabelLike, LogError, States, write_whole
+from dualq.base import DualqError, Label, LabelLike, LogError, States
 from dualq.logs import Finding, NumberRows, Start, number_checks
 from dualq.model import FunctionPolicy, Policy, Rule
 from dualq.offline.approximate.candidates import Candidate
@@ -39,6 +39,7 @@ from dualq.offline.judging import CostOf, GivenLimit, scaled
 from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.one_line_rules import OneLineRule, is_rule, parsed
 from dualq.offline.saved.loading import load
+from dualq.offline.shown import PagesOf, Shown
 from dualq.offline.stages import Read
 from dualq.offline.summary import estimate_summary
 from dualq.offline.trust import AGAINST, verdict
@@ -128,8 +129,8 @@ def judged_rule(judge: NumberJudge, policy: PolicyGiven, name: str = "this polic
     return NumberEvaluation(judge, source, rule, judge.found(rule), learned, name)
 
 
-@dataclass(frozen=True, eq=False)
-class NumberEvaluation:
+@dataclass(frozen=True, eq=False, repr=False)
+class NumberEvaluation(Shown):
     """What a log of numbers says of a rule; nothing is promised."""
 
     judge: NumberJudge = field(repr=False)
@@ -318,22 +319,11 @@ class NumberEvaluation:
             },
         }
 
-    def __repr__(self) -> str:
+    @property
+    def _pages(self) -> PagesOf:
         from dualq.app import EvaluationPages
 
-        return EvaluationPages(self).brief()
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        from dualq.app import EvaluationPages
-
-        return EvaluationPages(self).notebook()
-
-    def report(self, path: str | os.PathLike[str]) -> None:
-        """Write the report: one HTML page that needs no network."""
-        from dualq.app import EvaluationPages
-
-        write_whole(path, EvaluationPages(self).report().encode())
+        return EvaluationPages(self)
 
     def save(self, folder: str | os.PathLike[str]) -> list[str]:
         """Write evaluation.json into a folder; its path."""

@@ -5,42 +5,22 @@ The rules are in trust.py; here they are asked of what both kinds hold: counts, 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from functools import cached_property
 
 import numpy as np
 
-from dualq.logs import Counts, Coverage, Finding
+from dualq.logs import Finding
 from dualq.model import TablePolicy
 from dualq.offline.careful.selection_bias import Estimate
-from dualq.offline.stages import Read
+from dualq.offline.learned import OnLog
 from dualq.offline.trust import conditions, doubts, open_bins, unseen_share
 
 Array = np.ndarray
 
 
-class Trusted(ABC):
+class Trusted(OnLog):
     """A policy, a log, and what may be relied on of the two."""
-
-    @property
-    @abstractmethod
-    def read(self) -> Read:
-        """The log, and how it was understood."""
-
-    @property
-    @abstractmethod
-    def counts(self) -> Counts:
-        """How often each transition was logged, and what it paid."""
-
-    @property
-    @abstractmethod
-    def coverage(self) -> Coverage:
-        """What the log can and cannot tell."""
-
-    @property
-    @abstractmethod
-    def returns_check(self) -> Finding | None:
-        """Whether the model agrees with what the log's own episodes earned."""
 
     @property
     @abstractmethod

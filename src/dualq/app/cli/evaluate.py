@@ -9,7 +9,7 @@ import typer
 
 from dualq.app.cli.columns import range_of
 from dualq.app.cli.reading import Opening, Words, reads_a_log
-from dualq.app.cli.shared import Json, console, option, print_files, print_json, stages
+from dualq.app.cli.shared import Json, console, option, print_files, print_json, stages, written
 from dualq.base import LogError
 
 POLICY = (
@@ -73,12 +73,7 @@ def evaluate(
 
         asked = _asked(discount, confidence, start, otherwise, certificate, limit, value_range, assume)
         found = judge(log.source, policy, **log.told, **asked, progress=begin)
-        files: list[str] = []
-        if out is not None:
-            begin("Writing")
-            files = found.save(out)
-            found.report(out / "report.html")
-            files = [str(out / "report.html"), *files]
+        files = [] if out is None else written(found, out, begin)
     if as_json:
         print_json({**found.summary(), "files": files})
         return
@@ -123,12 +118,7 @@ def compare(
 
         asked = _asked(discount, confidence, start, otherwise, certificate, limit, value_range, assume)
         found = judge(log.source, named(policy), learned=learned, **log.told, **asked, progress=begin)
-        files: list[str] = []
-        if out is not None:
-            begin("Writing")
-            files = found.save(out)
-            found.report(out / "report.html")
-            files = [str(out / "report.html"), *files]
+        files = [] if out is None else written(found, out, begin)
     if as_json:
         print_json({**found.summary(), "files": files})
         return

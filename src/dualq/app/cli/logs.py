@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from dualq.app.cli.columns import label_of, range_of
 from dualq.app.cli.reading import Opening, reads_a_log
-from dualq.app.cli.shared import Json, console, option, print_files, print_json, stages, working
+from dualq.app.cli.shared import Json, console, option, print_files, print_json, stages, working, written
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -138,14 +137,6 @@ def print_fit_of(fit: Fit | NumberFit, page: Console) -> None:
         from dualq.app.report.number_pages import print_number_fit
 
         print_number_fit(fit, page)
-
-
-def written(fit: Fit | NumberFit, out: Path, begin: Callable[[str], None]) -> list[str]:
-    """The paths of all that was written of a fit."""
-    begin("Writing")
-    files = fit.save(out)
-    fit.report(out / "report.html")
-    return [str(out / "report.html"), *files]
 
 
 def explain(run: Run, state: State, as_json: Json = False) -> None:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, Protocol, TextIO
 
 import typer
 
@@ -41,6 +41,26 @@ def print_files(page: Console, files: list[str], otherwise: str) -> None:
         page.print(f"Written: {', '.join(files)}", markup=False, soft_wrap=True)
     else:
         page.print(f"Nothing was written; {otherwise}", markup=False)
+
+
+class Kept(Protocol):
+    """What can be kept in a folder."""
+
+    def save(self, folder: Path) -> list[str]:
+        """Write it; the paths."""
+        ...
+
+    def report(self, path: Path) -> None:
+        """Write its page."""
+        ...
+
+
+def written(found: Kept, out: Path, begin: Callable[[str], None]) -> list[str]:
+    """What was found, kept in a folder with its page; the paths."""
+    begin("Writing")
+    files = found.save(out)
+    found.report(out / "report.html")
+    return [str(out / "report.html"), *files]
 
 
 def print_json(value: Mapping[str, object]) -> None:
