@@ -79,8 +79,8 @@ def certificate_of(
     value_range   what values can be, if more is known than the rewards' range says: (0, 1) where only the end pays 1
     seed          of the bootstrap
     fixed         whether the policy was chosen before these rows were seen: then it costs nothing to have chosen it
-    looks         how often the log is looked at in all, with other discounts, periods or columns: one certificate does not
-                  cover several looks, and each of so many gets its part of 1 - confidence
+    looks         how often the log is looked at in all, with other discounts, periods or columns: one certificate
+                  does not cover several looks, and each of so many gets its part of 1 - confidence
     """
     blocks = [counts] if isinstance(counts, Counts) else list(counts)
     merged = merged_counts(blocks)
