@@ -212,16 +212,14 @@ def _ceilings(model: ConfidenceSet, best: Array, merged: Counts, ask: Question, 
 
 
 def _proven_says_something(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledger) -> bool:
-    """Whether `proven` would be informative, from no more bounds than that takes."""
-    pairs, own = shared_out(blocks, ledger)
+    """Whether `proven` would be informative by the events of pairs alone: an estimate, and a cheap one."""
+    pairs, _ = shared_out(blocks, ledger)
     sets = confidence_sets(coarse(blocks), merged, ask.alpha, pairs)
     best = _best_plug_in(merged, ask)
     f = plug_in_value(sets["optimal"], ask.policy, float(ask.start @ best[:-1]))
     lows, highs = policy_bounds(sets, f, ask)
     lower = max(float(ask.start @ bound.value) for bound in lows)
     upper = -max(float(ask.start @ bound.value) for bound in highs)
-    if (value := _own_value(blocks, merged, ask, own, lows, highs)) is not None:
-        lower, upper = max(lower, value.low), min(upper, value.high)
     return says_something(lower, upper, ask.value_range)
 
 
