@@ -9,8 +9,8 @@ Each replication records a new log, takes the plug-in optimum of that log as the
 start and in every state) was on the wrong side of the truth. Beside it: how often the plug-in value promised too much,
 and how often the bootstrap's floor or ceiling at the start was wrong (on fewer replications, it is slow).
 
-sharp: the bars of the policy's own value: the shipped log, logs like it, limits, adaptive logs, and the martingale itself,
-whose mean at the truth is at most 1.
+sharp: the bars of the policy's own value: the shipped log, logs like it, limits, adaptive logs, and the martingale
+itself, whose mean at the truth is at most 1.
 
 reading: logs that are easily misread (tests/misread.py), read as a new user would: is anything promised that is false,
 and is the right warning given? bins: numbers cut into bins, how often the truth is within two of the errors that are
@@ -352,7 +352,7 @@ def adaptive_case(seed):
 
 
 def simulated_case(problem, size, seed):
-    simulator, best = _truth(problem)
+    simulator, _ = _truth(problem)
     log = simulator.record(size, seed)
     policy = greedy(log.counts(), simulator.mdp)
     found = dualq.certificate_of(dualq.counts_in_blocks(log), policy, simulator.mdp.discount, simulator.start)

@@ -67,8 +67,8 @@ def test_nothing_is_spent_twice():
 
 
 def test_the_certificate_spends_as_its_page_says():
-    # docs/certificate.md: .4 of delta on the policy's own value. Of the rest .8 and .1 on event 1, shared by two sides of
-    # all pairs; .1 on event 2, in halves. In one block nothing can be foreseen, and the events of pairs have all of it.
+    # docs/certificate.md: .4 of delta on the policy's own value. Of the rest .8 and .1 on event 1, by two sides of all
+    # pairs; .1 on event 2, in halves. In one block nothing can be foreseen, and the events of pairs have all of it.
     log = recorded()
     policy = dualq.TablePolicy(np.full((4, 2), 0.5))
     blocks = dualq.counts_in_blocks(log)

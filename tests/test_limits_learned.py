@@ -29,7 +29,7 @@ from dualq.offline.limited.asked import Asked
 from dualq.offline.limited.estimates import Estimates
 from dualq.offline.limited.parsing import asked_for
 from dualq.offline.limited.search import Search
-from dualq.proof import AverageBounds, Ledger
+from dualq.proof import AverageBounds, Ledger, on_grid
 
 # Three machines run slowly (action 0) or fast (1). Fast pays more and breaks parts more often.
 RNG = np.random.default_rng(12)
@@ -141,9 +141,10 @@ def test_a_promise_is_kept_by_the_true_process_and_costs_little(many):
     assert many.certificate.lower <= value <= many.certificate.upper
     best, _ = program(P, PAY, BREAKS, 0.3, START, ALPHA)
     assert best / (1.0 - ALPHA) - 0.35 < value < best / (1.0 - ALPHA)
-    assert not many.policy.is_deterministic
-    np.testing.assert_allclose(many.policy.matrix, many.dual_policy.matrix)
-    assert "random in 1 of 3 states" in many.reason
+    # the program's policy takes a chance in one state, too small for the grid of chances that a proof has a price for
+    assert not many.dual_policy.is_deterministic
+    np.testing.assert_allclose(many.policy.matrix, on_grid(many.dual_policy.matrix))
+    assert "never chooses at random" in many.reason
 
 
 @pytest.mark.parametrize(("logs", "most"), [(9, 3), pytest.param(24, 6, marks=pytest.mark.slow)])
@@ -375,8 +376,8 @@ def test_the_charged_family_reaches_the_lowest_ceiling_and_the_search_the_edge()
     assert search.end(asked, lowest) == pytest.approx(
         -search.proven["broken"].floor(search.proven["broken"].safest[0]), abs=1e-5
     )
-    # The ceiling of what is recommended is just within the limit: nothing was given away.
-    assert 0.295 <= fit.limits[0].high <= 0.3
+    # The ceiling of what is recommended is just within the limit: little was given away, as chances are on a grid.
+    assert 0.29 <= fit.limits[0].high <= 0.3
     assert counts_in_blocks(log)[0].total == fit.blocks[0].total
 
 

@@ -60,7 +60,7 @@ def test_rows_of_many_episodes_that_stand_in_time_order_come_in_time_order(time)
     columns = {"state": rng.integers(0, 5, 4000), "action": [0] * 4000, "reward": np.arange(4000.0), "shop": shop}
     log = dualq.read_log({**columns, "day": day}, episode="shop", time=time)
     np.testing.assert_array_equal(read_all(log.stream(), 1000)[2], np.arange(3950.0))
-    blocks = counts_in_blocks(log, blocks=3)
+    blocks = counts_in_blocks(log, blocks=3, fine=0)
     assert [block.total for block in blocks] == [246, 741, 2963]
     assert [block.reward_sum.sum() for block in blocks] == [
         sum(range(246)),

@@ -20,6 +20,8 @@ MOST_SORTED = 20_000_000  # rows; a log that is longer is counted once, and not 
 def counts_in_blocks(log: Log, blocks: int = BLOCKS, ratio: float = RATIO, fine: int = FINE) -> list[Counts]:
     """The counts of a log's rows in time order, cut at N/ratio, N/ratio^2, ... of its N rows, and finely from N/8 on.
 
+    fine   how many blocks there are after N/8; 0 for no finer ones
+
     One block where the rows have no order, or are more than MOST_SORTED.
     """
     counts = log.counts()

@@ -61,7 +61,8 @@ def _from_past(
     pooled = squares.sum() / max(total.sum(), 1.0)
     variance = (squares + PSEUDO_ROWS * pooled) / (total + PSEUDO_ROWS)
     reach = np.array([q - low - alpha * V[possible].min(), high + alpha * V[possible].max() - q])
-    return occupancy, variance, np.maximum(reach, 1e-9 * max(high - low, 1e-300))
+    least = 1e-9 * max(high - low, 1e-6 * float(np.abs(V).max()), 1e-20)  # where all rows were alike
+    return occupancy, variance, np.maximum(reach, least)
 
 
 def standard_error(seen: Foresight) -> float:

@@ -26,6 +26,7 @@ Array = np.ndarray
 APART = 3.9  # times as long as the one before: a block of the events of pairs
 FINE = 1.9  # blocks that are closer than this are joined to such
 FIRST = 1.0 / 8.0  # of the rows, from which everything is foreseen
+DEAREST = 40.0  # log 1 / W: at such a price a policy's own value says less than the events of pairs
 SHARE = 0.4  # of delta, for the policy's own value where it can be foreseen
 
 
@@ -80,7 +81,7 @@ class OwnEvent:
     def interval(self, ask: Question, lows: Sequence[Bound], highs: Sequence[Bound]) -> OwnValue | None:
         """Of the policy in question; lows and highs: what the events of pairs say of it (highs of -V)."""
         price = 0.0 if ask.fixed or self.prior is None else self.prior.price(ask.policy)
-        if not np.isfinite(price):
+        if price > DEAREST:
             return None
         rows = own_rows(self.evidence, ask.policy, ask.start, ask.alpha)
         V = np.array([np.max([b.value for b in lows], axis=0), -np.max([b.value for b in highs], axis=0)])

@@ -80,8 +80,8 @@ def certificate_of(
     value_range   what values can be, if more is known than the rewards' range says: (0, 1) where only the end pays 1
     seed          of the bootstrap
     fixed         whether the policy was chosen before these rows were seen: then it costs nothing to have chosen it
-    looks         how often the log is looked at in all, with other discounts, periods or columns: one certificate does not
-                  cover several looks, and each of so many gets its part of 1 - confidence
+    looks         how often the log is looked at in all, with other discounts, periods or columns: one certificate
+                  does not cover several looks, and each of so many gets its part of 1 - confidence
     """
     blocks = [counts] if isinstance(counts, Counts) else list(counts)
     merged = merged_counts(blocks)
@@ -213,16 +213,14 @@ def _ceilings(model: ConfidenceSet, best: Array, merged: Counts, ask: Question, 
 
 
 def _proven_says_something(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledger) -> bool:
-    """Whether `proven` would be informative, from no more bounds than that takes."""
-    pairs, own = shared_out(blocks, ledger)
+    """Whether `proven` would be informative by the events of pairs alone: an estimate, and a cheap one."""
+    pairs, _ = shared_out(blocks, ledger)
     sets = confidence_sets(coarse(blocks), merged, ask.alpha, pairs)
     best = _best_plug_in(merged, ask)
     f = plug_in_value(sets["optimal"], ask.policy, float(ask.start @ best[:-1]))
     lows, highs = policy_bounds(sets, f, ask)
     lower = max(float(ask.start @ bound.value) for bound in lows)
     upper = -max(float(ask.start @ bound.value) for bound in highs)
-    if (value := _own_value(blocks, merged, ask, own, lows, highs)) is not None:
-        lower, upper = max(lower, value.low), min(upper, value.high)
     return says_something(lower, upper, ask.value_range)
 
 

@@ -142,10 +142,25 @@ class Search:
         return one.scale * low, one.scale * high
 
     def promised(self, policy: TablePolicy) -> bool:
-        """Whether the proven end of every cost is within its limit, of the policy as `priced`."""
-        policy = priced(policy)
+        """Whether the proven end of every cost is within its limit, of the policy as it is or as `priced`."""
+        return self.keeping(policy) is not None
+
+    def keeping(self, policy: TablePolicy) -> TablePolicy | None:
+        """The policy, or else the nearest one with a price, if every limit is proven to be kept."""
+        for one in (policy, priced(policy)):
+            if one is not policy and not self._within_caps(one):
+                continue  # what holds by itself, or in the model, holds of the policy as it was solved for
+            ends = ((limit.limit, self.end(limit, one)) for limit in self.bounded)
+            if all(limit.sign * end <= limit.sign * limit.bound + 1e-12 for limit, end in ends):
+                return one
+        return None
+
+    def _within_caps(self, policy: TablePolicy) -> bool:
+        """Whether a policy keeps all limits that no bound is needed for; False where there are others than caps."""
+        alone = [one.limit for one in self.asked if not one.bounded]
         return all(
-            one.limit.sign * self.end(one, policy) <= one.limit.sign * one.limit.bound + 1e-12 for one in self.bounded
+            isinstance(cap, ActionCap) and (policy.matrix * cap.pairs).sum(axis=1).max() <= cap.bound + 1e-9
+            for cap in alone
         )
 
     def end(self, one: Asked, policy: TablePolicy) -> float:
@@ -279,7 +294,8 @@ def keep(
     _check_plug_in(estimates, asked)
     search = Search(estimates, asked, blocks, ledger, measured)
     solution, how = search.certified() if margin == "certified" else search.unmargined()
-    policy = priced(solution.dual_policy) if how == "proven" else solution.dual_policy
+    policy = search.keeping(solution.dual_policy) if how == "proven" else None
+    policy = solution.dual_policy if policy is None else policy
     limits = search.outcomes(solution, policy, more=margin == "certified")
     reason = _reason(solution, policy, limits, how, estimates)
     return Limited(solution, policy, limits, reason, search.wanted(policy, limits))
