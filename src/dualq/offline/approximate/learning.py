@@ -21,7 +21,7 @@ from dualq.logs import NumberRows, Start, number_checks
 from dualq.model import Rule, Words
 from dualq.offline.approximate.candidates import CLONE, Candidate, Choice, choose
 from dualq.offline.approximate.cells import CellFit, cell_fit
-from dualq.offline.approximate.evaluation import LEAST_EFFECTIVE, Honest, Learner, honest
+from dualq.offline.approximate.evaluation import LEAST_EFFECTIVE, Honest, Judges, Learner, honest, judges
 from dualq.offline.approximate.fit import NumberFit
 from dualq.offline.approximate.linear import clone, learned_linear
 from dualq.offline.approximate.logged import Logged, logged
@@ -210,7 +210,8 @@ def _cells(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
 
 
 def _linear(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
-    return {"linear": learned_linear(rows, discount, seed)["linear"]}
+    found = learned_linear(rows, discount, seed)
+    return {"linear": found["linear"], "linear, iterated": found["iterated"]}
 
 
 def _neural(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
@@ -233,6 +234,11 @@ class Task:
     asked: Asked
     start: States
     begin: Begin
+
+    @cached_property
+    def judges(self) -> Judges:
+        """Who values all candidates."""
+        return judges(self.rows, self.asked.discount, self.start, self.asked.seed)
 
     @cached_property
     def logged(self) -> Logged:
@@ -259,7 +265,7 @@ class Task:
     def candidates(self, learner: str) -> list[Candidate]:
         """The policies of a learner, judged."""
         self.begin("Imitating what was done so far" if learner == CLONE else f"Learning ({learner})")
-        found = honest(self.rows, LEARNERS[learner], self.asked.discount, self.start, self.asked.seed)
+        found = honest(self.rows, LEARNERS[learner], self.asked.discount, self.start, self.asked.seed, self.judges)
         return [self._judged(name, one) for name, one in found.items()]
 
     def of_cells(self, cells: CellFit) -> Candidate:
@@ -271,7 +277,7 @@ class Task:
             whole = rows is self.rows
             return {"partition": (cells if whole else cell_fit(rows, discount, limits=limited, seed=seed)).rule}
 
-        found = honest(self.rows, learner, self.asked.discount, self.start, self.asked.seed)
+        found = honest(self.rows, learner, self.asked.discount, self.start, self.asked.seed, self.judges)
         return self._judged("partition", found["partition"])
 
     def _judged(self, name: str, one: Honest) -> Candidate:
@@ -306,7 +312,7 @@ class Task:
             def dear(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
                 return LEARNERS[learner](priced(rows, bounds, prices), discount, seed)
 
-            found = honest(self.rows, dear, self.asked.discount, self.start, self.asked.seed)
+            found = honest(self.rows, dear, self.asked.discount, self.start, self.asked.seed, self.judges)
             return found[name]
 
         def costs(one: Honest) -> dict[str, Estimate]:
