@@ -32,10 +32,9 @@ from scipy.linalg import cho_factor, cho_solve
 from dualq.base import LogError, ModelError, States, count
 from dualq.logs import NumberRows
 from dualq.model import Rule, checked_discount
-from dualq.offline.approximate.design import Design
+from dualq.offline.approximate.exogenous import Exogenous
 from dualq.offline.approximate.features import Features, Phi
 from dualq.offline.approximate.inputs import Inputs
-from dualq.offline.approximate.news import News
 from dualq.offline.approximate.psi import (
     by_action,
     chunks,
@@ -277,7 +276,7 @@ class Evaluator:
     outer: Array  # (A, D, D) mean of 1{a_i = a} phi phi'
     factor: tuple[Array, bool]  # of S
     seed: int
-    news: News | None = None  # what may be left out, where it is known
+    news: Exogenous | None = None  # what may be left out, where it is known
 
     @classmethod
     def of(cls, rows: NumberRows, discount: float, start: States, seed: int = 0, phi: Phi | None = None) -> Evaluator:
@@ -293,12 +292,12 @@ class Evaluator:
 
     def without_news(self) -> Evaluator:
         """The same, where what is news to every action counts as often as its state comes."""
-        return self if len(self.rows) > MOST_WITH_NEWS else replace(self, news=News.of(self._few))
+        return self if len(self.rows) > MOST_WITH_NEWS else replace(self, news=Exogenous.of(self.rows, self._few))
 
     @property
-    def _few(self) -> Design:
+    def _few(self) -> Features:
         width = min(NEWS_FEATURES, len(self.rows) // (2 * ROWS_PER_FEATURE * (len(self.rows.actions) + 1)))
-        return Design.of(self.rows, Features.of(self.rows, width, self.seed))
+        return Features.of(self.rows, width, self.seed)
 
     def weighed(self, rule: Rule) -> Weighed:
         """The density of where a rule goes, against the rows."""
