@@ -12,6 +12,7 @@ Gives     V = mean v(s_0) + mean mu delta,   delta_i = r_i + alpha live_i v(s'_i
 Error     rows of one cluster (an episode, a block) may err together:  z_e = sum over its rows of mu delta / n,
           e^2 = sum_e (z_e - mean z)^2 + var v(s_0) / N_0
 
+News in the next state that no action has a hand in count as often as the state comes (exogenous.py).
 What may be wrong with it is measured too. The effective size of mu, (sum mu)^2 / (n sum mu^2), is small where the
 rule goes where the log never was. The misfit is the share of the variance of delta that a forest on (s, a) foretells in
 rows that it has not seen: more than a little, and q is no function of these features; then there is no error to state.
