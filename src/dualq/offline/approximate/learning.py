@@ -23,7 +23,7 @@ from dualq.offline.approximate.candidates import CLONE, Candidate, Choice, choos
 from dualq.offline.approximate.cells import CellFit, cell_fit
 from dualq.offline.approximate.evaluation import LEAST_EFFECTIVE, Honest, Judges, Learner, honest, judges
 from dualq.offline.approximate.fit import NumberFit
-from dualq.offline.approximate.linear import clone, learned_linear
+from dualq.offline.approximate.linear import clone, learned_linear, learned_quickly
 from dualq.offline.approximate.logged import Logged, logged
 from dualq.offline.approximate.neural import learned_neural
 from dualq.offline.approximate.partition import EARLY, FEWEST, earlier_and_later
@@ -214,6 +214,10 @@ def _linear(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
     return {"linear": found["linear"], "linear, iterated": found["iterated"]}
 
 
+def _quick(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
+    return {"linear": learned_quickly(rows, discount, seed)}
+
+
 def _neural(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
     found = learned_neural(rows, discount, seed)
     return {f"neural, {name}": rule for name, rule in found.items() if name != CLONE}
@@ -305,12 +309,13 @@ class Task:
     def limited(self, learner: str, bounds: Sequence[Words]) -> tuple[list[Candidate], list[PricedLimit]]:
         """The policy of the lowest prices that keep the limits, and what became of these."""
         name = "neural, tilted" if learner == "neural" else learner  # the most even of the three
+        way = _quick if learner == "linear" else LEARNERS[learner]
 
         def learned(prices: Array) -> Honest:
             self.begin(f"Learning ({learner}) at the prices {', '.join(f'{price:.3g}' for price in prices)}")
 
             def dear(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
-                return LEARNERS[learner](priced(rows, bounds, prices), discount, seed)
+                return way(priced(rows, bounds, prices), discount, seed)
 
             found = honest(self.rows, dear, self.asked.discount, self.start, self.asked.seed, self.judges)
             return found[name]

@@ -65,17 +65,28 @@ def learned_linear(rows: NumberRows, discount: float, seed: int = 0) -> dict[str
     """The rules of the saddle problem and of fitted iteration in linear features; and the clone of who acted."""
     behaviour, rows = clone(rows, seed), followed(_some(rows, seed))
     drawn = [few_features(rows, seed + i) for i in range(DRAWS)]
-    first, *others = (Design.of(rows, phi) for phi in drawn)
-    news = News.of(first)
-    every = [news, *(news.beside(design) for design in others)]
-    phi, start = joined(drawn), rows.starts if len(rows.starts) else rows.state
-    e = [shrunk_saddle(one, phi, discount, start).advantage for one, phi in zip(every, drawn, strict=True)]
+    every, phi = _news(rows, drawn), joined(drawn)
+    e = [shrunk_saddle(one, each, discount).advantage for one, each in zip(every, drawn, strict=True)]
     q = [iterated(one, discount, behaviour) for one in every]
     return {
         "linear": LinearRule(phi, _mean(e, drawn), behaviour),
         "iterated": LinearRule(phi, _mean(q, drawn), behaviour),
         "clone": behaviour,
     }
+
+
+def learned_quickly(rows: NumberRows, discount: float, seed: int = 0) -> Rule:
+    """The rule of the saddle problem by one draw of the waves: for a search that learns many times."""
+    behaviour, rows = clone(rows, seed), followed(_some(rows, seed))
+    phi = few_features(rows, seed)
+    return LinearRule(phi, shrunk_saddle(*_news(rows, [phi]), phi, discount).advantage, behaviour)
+
+
+def _news(rows: NumberRows, drawn: Sequence[Features]) -> list[News]:
+    """In the features of each draw; found once."""
+    first, *others = (Design.of(rows, phi) for phi in drawn)
+    news = News.of(first)
+    return [news, *(news.beside(design) for design in others)]
 
 
 def _some(rows: NumberRows, seed: int) -> NumberRows:
@@ -91,9 +102,10 @@ def _mean(found: Sequence[Array], drawn: Sequence[Features]) -> Array:
     return np.vstack([sum(q[:plain] for q in found), *(q[plain:] for q in found)]) / len(found)
 
 
-def shrunk_saddle(news: News, phi: Phi, discount: float, start: States) -> Found:
+def shrunk_saddle(news: News, phi: Phi, discount: float) -> Found:
     """The saddle problem without the news that no action has a hand in, and with the ridge that the rows ask for."""
     design = news.design
+    start = design.rows.starts if len(design.rows.starts) else design.rows.state
     onward = news.quiet(np.column_stack([design.x_next * design.rows.live[:, None], design.rows.r]))
     phi_0, ridge = phi(start).mean(axis=0), np.where(design.groups < 0, SHARED, LEAST)
     for _ in range(SHRINKINGS):
