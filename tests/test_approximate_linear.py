@@ -121,7 +121,7 @@ def test_the_learned_rules_earn_nearly_what_the_best_does():
 
     rules = learned_linear(line(3000, 3), 0.9, seed=0)
     top, still = earned(best), earned(stay)
-    for name in ("linear", "one step"):
+    for name in ("linear", "iterated"):
         assert earned(rules[name]) > still + 0.9 * (top - still)
 
 

@@ -98,7 +98,7 @@ def _cells(fit: NumberFit, one: Candidate) -> list[str]:
 def candidates_words(fit: NumberFit) -> list[str]:
     """What the table of candidates shows, and how one was chosen."""
     return [
-        "speaks for it: the share of the log's rows that count for this policy. Below 3% it goes where the log never "
+        "speaks for it: the share of the log's rows that count for this policy. Below 2% it goes where the log never "
         "was, and no error is given.",
         *([] if fit.limits else [CHOSEN]),
         fit.reason,

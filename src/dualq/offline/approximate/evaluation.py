@@ -12,6 +12,7 @@ Gives     V = mean v(s_0) + mean mu delta,   delta_i = r_i + alpha live_i v(s'_i
 Error     rows of one cluster (an episode, a block) may err together:  z_e = sum over its rows of mu delta / n,
           e^2 = sum_e (z_e - mean z)^2 + var v(s_0) / N_0
 
+News in the next state that no action has a hand in count as often as the state comes (exogenous.py).
 What may be wrong with it is measured too. The effective size of mu, (sum mu)^2 / (n sum mu^2), is small where the
 rule goes where the log never was. The misfit is the share of the variance of delta that a forest on (s, a) foretells in
 rows that it has not seen: more than a little, and q is no function of these features; then there is no error to state.
@@ -23,7 +24,7 @@ been weighed takes two products.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -32,6 +33,7 @@ from scipy.linalg import cho_factor, cho_solve
 from dualq.base import LogError, ModelError, States, count
 from dualq.logs import NumberRows
 from dualq.model import Rule, checked_discount
+from dualq.offline.approximate.exogenous import Exogenous
 from dualq.offline.approximate.features import Features, Phi
 from dualq.offline.approximate.inputs import Inputs
 from dualq.offline.approximate.psi import (
@@ -54,7 +56,9 @@ ROWS_PER_FEATURE = 33  # of psi
 MOST_FEATURES = 900  # of psi
 RIDGE_S = (1e-9, 1e-5, 1e-3)  # on the intercept, on what actions share, on what each adds
 RIDGE_H = (0.0, 1e-9, 1e-7)
-LEAST_EFFECTIVE = 0.03  # below: the rule goes where the log never was
+NEWS_FEATURES = 40  # of the state, by which the next is foretold
+MOST_WITH_NEWS = 200_000  # rows: beyond, there is little noise to take out
+LEAST_EFFECTIVE = 0.02  # below: the rule goes where the log never was
 MOST_MISFIT = 0.05  # above: the features do not carry the values
 
 
@@ -78,10 +82,11 @@ class Evaluation:
     value: float
     error: float  # where the features carry the values
     effective_size: float
-    z: Array  # (clusters,) what each adds to the mean of mu delta
+    z: Array  # (clusters,) what each adds to the value
     start_values: Array  # (N_0,) v of the start states
     mu: Array  # (n,)
     delta: Array  # (n,)
+    each: Array  # (n,) what each row adds to the mean: mu delta, less the news that no action has a hand in
     theta: Array  # (p,)
     offset: float  # what is added to psi'theta everywhere
     rows: NumberRows
@@ -149,11 +154,13 @@ Learner = Callable[[NumberRows, float, int], dict[str, Rule]]  # (rows, discount
 class Honest:
     """What a learned rule is worth, without the luck of having been chosen by the rows that value it.
 
-    Value   halfway between two: V_full has luck in it; V_swapped has none, but is of rules that learned from half the
-            rows. Every row is in both, so the mean is an evaluation like any other, with z of its own for each cluster
-    Error   that of the mean, and |V_full - V_swapped| / 4 beside it. Where between the two the truth lies is not known,
-            and it is no accident: the same learner may be at one end in log after log. Two errors reach either end, and
-            two errors of the mean beyond it; squares that are added would not
+    Value   between two: V_full has luck in it; V_swapped has none, but is of rules that learned from half the rows, and
+            often has more noise. V_swapped has the share w = e_full^2 / (e_full^2 + e_swapped^2) of the mean, and at
+            most a half. Every row is in both, so the mean is an evaluation like any other, with z of its own for each
+            cluster
+    Error   that of the mean, and w |V_full - V_swapped| / 2 beside it. Where between the two the truth lies is not
+            known, and it is no accident: the same learner may be at one end in log after log. Where both count alike,
+            two errors reach either end, and two errors of the mean beyond it; squares that are added would not
     """
 
     rule: Rule
@@ -169,7 +176,13 @@ class Honest:
     @property
     def value(self) -> float:
         """Between the two."""
-        return (self.full.value + self.swapped_value) / 2.0
+        return self.full.value + self.share * (self.swapped_value - self.full.value)
+
+    @cached_property
+    def share(self) -> float:
+        """Of the swapped value in the mean."""
+        full, swapped = self.full.error**2, (self.swapped[0].error ** 2 + self.swapped[1].error ** 2) / 4.0
+        return min(0.5, full / max(full + swapped, np.finfo(float).tiny))
 
     @property
     def error(self) -> float:
@@ -198,35 +211,46 @@ class Honest:
     @cached_property
     def z(self) -> Array:
         """(clusters,) what each adds to the value."""
-        clusters, z = self.full.rows.clusters, self.full.z / 2.0
+        clusters, z = self.full.rows.clusters, (1.0 - self.share) * self.full.z
         for half, there in zip(self.swapped, (~self.first, self.first), strict=True):
-            z = z + np.bincount(clusters[there], half.mu * half.delta, minlength=z.size) / (4.0 * there.sum())
+            z = z + np.bincount(clusters[there], half.each, minlength=z.size) * self.share / (2.0 * there.sum())
         return z
 
     @property
     def start_values(self) -> Array:
         """(N_0,) of the start states."""
         one, other = self.swapped
-        return self.full.start_values / 2.0 + (one.start_values + other.start_values) / 4.0
+        return (1.0 - self.share) * self.full.start_values + self.share * (one.start_values + other.start_values) / 2.0
 
     @property
     def _doubt(self) -> float:
-        return abs(self.full.value - self.swapped_value) / 4.0
+        return self.share * abs(self.full.value - self.swapped_value) / 2.0
 
 
-def honest(rows: NumberRows, learner: Learner, discount: float, start: States, seed: int = 0) -> dict[str, Honest]:
+def honest(
+    rows: NumberRows, learner: Learner, discount: float, start: States, seed: int = 0, by: Judges | None = None
+) -> dict[str, Honest]:
     """Every rule of a learner with its value; the halves are learned once for all of them."""
-    halves = rows.halves(seed)
-    learned, *apart = (learner(part, discount, seed) for part in (rows, *halves))
-    by, *others = (Evaluator.of(part, discount, start, seed) for part in (rows, halves[1], halves[0]))
+    whole, *others = judges(rows, discount, start, seed) if by is None else by
+    learned, *apart = (learner(part, discount, seed) for part in (rows, *rows.halves(seed)))
     found = {}
     for name, rule in learned.items():
-        full = by.weighed(rule).earning(rows.r)
+        full = whole.weighed(rule).earning(rows.r)
         first, second = (
             other.weighed(part[name]).earning(other.rows.r) for other, part in zip(others, apart, strict=True)
         )
         found[name] = Honest(rule, full, (first, second), rows.in_first_half(seed))
     return found
+
+
+Judges = tuple["Evaluator", "Evaluator", "Evaluator"]  # by all rows, by the second half, by the first
+
+
+def judges(rows: NumberRows, discount: float, start: States, seed: int = 0) -> Judges:
+    """Who values the rules of all learners: what was learned on a half is valued by the other."""
+    first, second = rows.halves(seed)
+    whole, later, earlier = (Evaluator.of(x, discount, start, seed).without_news() for x in (rows, second, first))
+    return whole, later, earlier
 
 
 def held_out_r2(X: Array, y: Array, groups: Array, seed: int) -> float:
@@ -253,6 +277,7 @@ class Evaluator:
     outer: Array  # (A, D, D) mean of 1{a_i = a} phi phi'
     factor: tuple[Array, bool]  # of S
     seed: int
+    news: Exogenous | None = None  # what may be left out, where it is known
 
     @classmethod
     def of(cls, rows: NumberRows, discount: float, start: States, seed: int = 0, phi: Phi | None = None) -> Evaluator:
@@ -265,6 +290,15 @@ class Evaluator:
         outer = total(by_action(x, x, a, len(rows.actions)) for x, a in features_of(phi, rows)) / len(rows)
         S = squared(outer) + np.diag(ridge(RIDGE_S, *outer.shape[:2]))
         return cls(rows, discount, start, phi, outer, cho_factor(S), seed)
+
+    def without_news(self) -> Evaluator:
+        """The same, where what is news to every action counts as often as its state comes."""
+        return self if len(self.rows) > MOST_WITH_NEWS else replace(self, news=Exogenous.of(self.rows, self._few))
+
+    @property
+    def _few(self) -> Features:
+        width = min(NEWS_FEATURES, len(self.rows) // (2 * ROWS_PER_FEATURE * (len(self.rows.actions) + 1)))
+        return Features.of(self.rows, width, self.seed)
 
     def weighed(self, rule: Rule) -> Weighed:
         """The density of where a rule goes, against the rows."""
@@ -318,11 +352,12 @@ class Weighed:
         offset = centre / (1.0 - by.discount)
         start_v = expected(by.phi, by.start, parts, self.start_pi) + offset
         delta = r + by.discount * next_v - self._at_rows(theta)
-        z = np.bincount(rows.clusters, self.mu * delta) / len(rows)
+        each = self.mu * delta - (0.0 if by.news is None else by.news.uncalled(self.mu, delta))
+        z = np.bincount(rows.clusters, each) / len(rows)
         value = float(start_v.mean() + z.sum())
         size = effective_size(self.mu)
         return Evaluation(
-            value, error_of(z, start_v), size, z, start_v, self.mu, delta, theta, offset, rows, by.seed, self
+            value, error_of(z, start_v), size, z, start_v, self.mu, delta, each, theta, offset, rows, by.seed, self
         )
 
     def _parts(self) -> Iterator[tuple[Array, tuple[Array, Array]]]:

@@ -11,7 +11,7 @@ A user's own features take their place: a function of the table of states, or a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -67,6 +67,12 @@ class Features:
         z = self.inputs(states)
         waves = np.sqrt(2.0) * np.cos(z @ self.weights + self.phases)
         return np.hstack([np.ones((len(states), 1)), z, waves])
+
+
+def joined(some: Sequence[Features]) -> Features:
+    """The waves of several draws beside each other; they share their inputs."""
+    weights, phases = np.hstack([one.weights for one in some]), np.concatenate([one.phases for one in some])
+    return Features(some[0].inputs, weights, phases)
 
 
 # ---- the user's own

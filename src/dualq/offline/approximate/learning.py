@@ -22,9 +22,9 @@ from dualq.model import Rule, Words
 from dualq.offline.approximate.asked import Asked
 from dualq.offline.approximate.candidates import CLONE, Candidate, Choice, choose
 from dualq.offline.approximate.cells import CellFit, cell_fit
-from dualq.offline.approximate.evaluation import LEAST_EFFECTIVE, Honest, Learner, honest
+from dualq.offline.approximate.evaluation import LEAST_EFFECTIVE, Honest, Judges, Learner, honest, judges
 from dualq.offline.approximate.fit import NumberFit
-from dualq.offline.approximate.linear import clone, learned_linear
+from dualq.offline.approximate.linear import clone, learned_linear, learned_quickly
 from dualq.offline.approximate.logged import Logged, logged
 from dualq.offline.approximate.neural import learned_neural
 from dualq.offline.approximate.partition import EARLY, FEWEST, earlier_and_later
@@ -174,7 +174,12 @@ def _cells(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
 
 
 def _linear(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
-    return {"linear": learned_linear(rows, discount, seed)["linear"]}
+    found = learned_linear(rows, discount, seed)
+    return {"linear": found["linear"], "linear, iterated": found["iterated"]}
+
+
+def _quick(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
+    return {"linear": learned_quickly(rows, discount, seed)}
 
 
 def _neural(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
@@ -197,6 +202,11 @@ class Task:
     asked: Asked
     start: States
     begin: Begin
+
+    @cached_property
+    def judges(self) -> Judges:
+        """Who values all candidates."""
+        return judges(self.rows, self.asked.discount, self.start, self.asked.seed)
 
     @cached_property
     def logged(self) -> Logged:
@@ -223,7 +233,7 @@ class Task:
     def candidates(self, learner: str) -> list[Candidate]:
         """The policies of a learner, judged."""
         self.begin("Imitating what was done so far" if learner == CLONE else f"Learning ({learner})")
-        found = honest(self.rows, LEARNERS[learner], self.asked.discount, self.start, self.asked.seed)
+        found = honest(self.rows, LEARNERS[learner], self.asked.discount, self.start, self.asked.seed, self.judges)
         return [self._judged(name, one) for name, one in found.items()]
 
     def of_cells(self, cells: CellFit) -> Candidate:
@@ -235,7 +245,7 @@ class Task:
             whole = rows is self.rows
             return {"partition": (cells if whole else cell_fit(rows, discount, limits=limited, seed=seed)).rule}
 
-        found = honest(self.rows, learner, self.asked.discount, self.start, self.asked.seed)
+        found = honest(self.rows, learner, self.asked.discount, self.start, self.asked.seed, self.judges)
         return self._judged("partition", found["partition"])
 
     def _judged(self, name: str, one: Honest) -> Candidate:
@@ -263,14 +273,15 @@ class Task:
     def limited(self, learner: str, bounds: Sequence[Words]) -> tuple[list[Candidate], list[PricedLimit]]:
         """The policy of the lowest prices that keep the limits, and what became of these."""
         name = "neural, tilted" if learner == "neural" else learner  # the most even of the three
+        way = _quick if learner == "linear" else LEARNERS[learner]
 
         def learned(prices: Array) -> Honest:
             self.begin(f"Learning ({learner}) at the prices {', '.join(f'{price:.3g}' for price in prices)}")
 
             def dear(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
-                return LEARNERS[learner](priced(rows, bounds, prices), discount, seed)
+                return way(priced(rows, bounds, prices), discount, seed)
 
-            found = honest(self.rows, dear, self.asked.discount, self.start, self.asked.seed)
+            found = honest(self.rows, dear, self.asked.discount, self.start, self.asked.seed, self.judges)
             return found[name]
 
         def costs(one: Honest) -> dict[str, Estimate]:

@@ -10,12 +10,14 @@ Dual      w_i = f*'(e_i / tau) is the density of the policy's occupancy against 
           normaliser, follows from the flow through phi; where episodes end it is not 1, so none is added.
 Path      Newton, from the value of who acted, tau halved until the effective size of w is 1/A + (1 - 1/A)/5: a policy
           that is certain among A actions that were all tried alike keeps 1/A of the rows.
-Gives     the action of the largest advantage among those that who acted took with probability 3% or more. Beside it,
-          the action of the largest q of who acted: one step better, which few rows teach sooner.
+Noise     S has the ridge of shrinkage.py, and (phi(s'), r) are quiet (news.py): both are found from the rows
+Gives     the action of the largest advantage among those that who acted took with probability 3% or more, as the mean
+          of three draws of the waves sees it. Beside it, the same of fitted iteration (iteration.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,8 +28,11 @@ from scipy.optimize import minimize
 from dualq.base import States
 from dualq.logs import NumberRows
 from dualq.model import Rule
-from dualq.offline.approximate.evaluation import RIDGE_S, ROWS_PER_FEATURE, Evaluator, effective_size
-from dualq.offline.approximate.features import Features, Phi
+from dualq.offline.approximate.design import Design
+from dualq.offline.approximate.evaluation import RIDGE_S, ROWS_PER_FEATURE, effective_size
+from dualq.offline.approximate.features import Features, Phi, joined
+from dualq.offline.approximate.iteration import iterated
+from dualq.offline.approximate.news import News
 from dualq.offline.approximate.psi import (
     by_action,
     chunks,
@@ -40,6 +45,7 @@ from dualq.offline.approximate.psi import (
     with_shared,
 )
 from dualq.offline.approximate.rules import LinearRule, LogisticRule, log_softmax
+from dualq.offline.approximate.shrinkage import LEAST, SHARED
 
 Array = np.ndarray
 
@@ -49,21 +55,63 @@ COOLEST = 1e-6  # of the first temperature
 NEWTON_STEPS = 50
 TOLERANCE = 1e-6  # of the squared Newton decrement, in temperatures
 FEATURES = 40  # of v: more bend the policy after the noise of the rows
+DRAWS = 3  # of the waves: one draw may suit a problem by luck
+SHRINKINGS = 2
+MOST_ROWS = 200_000
 CLONE_RIDGE = 1.0  # sum of squares against the log-likelihood of all rows
 
 
 def learned_linear(rows: NumberRows, discount: float, seed: int = 0) -> dict[str, Rule]:
-    """The rule of the saddle problem in linear features; one step better than who acted; and the clone of who acted."""
-    rows, behaviour = followed(rows), clone(rows, seed)
-    phi, start = few_features(rows, seed), rows.starts if len(rows.starts) else rows.state
-    found = Saddle.of(rows, phi, discount, start).down_the_path()
-    theirs = Evaluator.of(rows, discount, start, seed, phi).weighed(behaviour).earning(rows.r)
-    q = per_action(theirs.theta, len(rows.actions))
+    """The rules of the saddle problem and of fitted iteration in linear features; and the clone of who acted."""
+    behaviour, rows = clone(rows, seed), followed(_some(rows, seed))
+    drawn = [few_features(rows, seed + i) for i in range(DRAWS)]
+    every, phi = _news(rows, drawn), joined(drawn)
+    e = [shrunk_saddle(one, each, discount).advantage for one, each in zip(every, drawn, strict=True)]
+    q = [iterated(one, discount, behaviour) for one in every]
     return {
-        "linear": LinearRule(phi, found.advantage, behaviour),
-        "one step": LinearRule(phi, q, behaviour),
+        "linear": LinearRule(phi, _mean(e, drawn), behaviour),
+        "iterated": LinearRule(phi, _mean(q, drawn), behaviour),
         "clone": behaviour,
     }
+
+
+def learned_quickly(rows: NumberRows, discount: float, seed: int = 0) -> Rule:
+    """The rule of the saddle problem by one draw of the waves: for a search that learns many times."""
+    behaviour, rows = clone(rows, seed), followed(_some(rows, seed))
+    phi = few_features(rows, seed)
+    return LinearRule(phi, shrunk_saddle(*_news(rows, [phi]), phi, discount).advantage, behaviour)
+
+
+def _news(rows: NumberRows, drawn: Sequence[Features]) -> list[News]:
+    """In the features of each draw; found once."""
+    first, *others = (Design.of(rows, phi) for phi in drawn)
+    news = News.of(first)
+    return [news, *(news.beside(design) for design in others)]
+
+
+def _some(rows: NumberRows, seed: int) -> NumberRows:
+    """At most so many of the rows, drawn at random: enough for so few features."""
+    if len(rows) <= MOST_ROWS:
+        return rows
+    return rows.at(np.sort(np.random.default_rng(seed).choice(len(rows), MOST_ROWS, replace=False)))
+
+
+def _mean(found: Sequence[Array], drawn: Sequence[Features]) -> Array:
+    """(1 + inputs + all waves, A) the mean of what several draws of waves say, as coefficients of all of them."""
+    plain = 1 + drawn[0].inputs.width
+    return np.vstack([sum(q[:plain] for q in found), *(q[plain:] for q in found)]) / len(found)
+
+
+def shrunk_saddle(news: News, phi: Phi, discount: float) -> Found:
+    """The saddle problem without the news that no action has a hand in, and with the ridge that the rows ask for."""
+    design = news.design
+    start = design.rows.starts if len(design.rows.starts) else design.rows.state
+    onward = news.quiet(np.column_stack([design.x_next * design.rows.live[:, None], design.rows.r]))
+    phi_0, ridge = phi(start).mean(axis=0), np.where(design.groups < 0, SHARED, LEAST)
+    for _ in range(SHRINKINGS):
+        found = Saddle.seen(design, onward, phi_0, discount, ridge).down_the_path()
+        ridge = design.ridge(onward @ np.append(discount * found.theta, 1.0))
+    return Saddle.seen(design, onward, phi_0, discount, ridge).down_the_path()
 
 
 def few_features(rows: NumberRows, seed: int = 0) -> Features:
@@ -141,6 +189,15 @@ class Saddle:
         E = np.vstack([_at_rows(x, a, both) for x, a in features_of(phi, rows)])
         phi_0 = total(phi(start.at(at)).sum(axis=0) for at in chunks(len(start))) / len(start)
         return cls(E[:, :-1], E[:, -1], phi_0, discount, A, K_S, b_S[:, 0])
+
+    @classmethod
+    def seen(cls, design: Design, onward: Array, phi_0: Array, discount: float, ridge: Array) -> Saddle:
+        """From the rows in features, where (phi(s'), r) are these (n, D + 1)."""
+        D = phi_0.size
+        K = design.onto_psi(np.column_stack([design.x - discount * onward[:, :D], onward[:, D]]))
+        both = cho_solve(cho_factor(design.S + np.diag(ridge)), K)
+        E = design.at_rows(both)
+        return cls(E[:, :-1], E[:, -1], phi_0, discount, design.actions, both[:, :-1], both[:, -1])
 
     def down_the_path(
         self, until: float | None = None, coolest: float = COOLEST, tolerance: float = TOLERANCE

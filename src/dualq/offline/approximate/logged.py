@@ -55,7 +55,10 @@ def logged(rows: NumberRows, discount: float, start: States, seed: int = 0) -> L
     filled = float((discount * weight * last * rows.live).sum() / (episode[-1] + 1))
     value, error = float(found.start_values.mean() + z.sum()), error_of(z, found.start_values)
     size = effective_size(mu)
-    return Logged(replace(found, value=value, error=error, effective_size=size, z=z, mu=mu, rows=rows), filled)
+    return Logged(
+        replace(found, value=value, error=error, effective_size=size, z=z, mu=mu, each=mu * found.delta, rows=rows),
+        filled,
+    )
 
 
 def _one(states: States) -> Array:

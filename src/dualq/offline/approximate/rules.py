@@ -56,10 +56,14 @@ class LinearRule:
 
     def __call__(self, states: States) -> Array:
         """(n, A)."""
-        pi = self.clone(states)
-        allowed = pi >= np.minimum(self.least, pi.max(axis=1, keepdims=True))
+        allowed = supported(self.clone(states), self.least)
         q = np.where(allowed, self.phi(states) @ self.coefficients, -np.inf)
         return (q.argmax(axis=1)[:, None] == np.arange(q.shape[1])).astype(float)
+
+
+def supported(pi: Array, least: float = LEAST_LIKELY) -> Array:
+    """(n, A) whether an action is likely enough, or the likeliest."""
+    return pi >= np.minimum(least, pi.max(axis=1, keepdims=True))
 
 
 def log_softmax(u: Array) -> Array:

@@ -29,6 +29,7 @@ Array = np.ndarray
 MOST = 20_000  # rows that are asked
 LEAST_ROWS = 5  # in a leaf
 LEAST_GAIN = 1e-3  # of all decisions: a question that lowers the impurity by less is not worth asking
+CERTAIN = 0.98  # the likeliest action of a rule that does not draw
 FINE = 20_000  # places at which a number may be cut: the rule's own threshold can be found
 
 
@@ -71,7 +72,8 @@ def surrogate(rule: Rule, rows: NumberRows, max_leaves: int = 8, seed: int = 0) 
     answer = _answers(tree, X, P)
     given = answer[tree.leaf_of(matrix_of(held.state))]
     fidelity = float(rule(held.state)[np.arange(len(held)), given].mean())
-    return Surrogate(tree, answer, fidelity, _sentences(tree, answer, rows), len(rows.actions))
+    surely = leaf_means(tree.leaf_of(X), P.max(axis=1, keepdims=True), np.ones((len(P), 1)), tree.leaves)[:, 0]
+    return Surrogate(tree, answer, fidelity, _sentences(tree, answer, surely, rows), len(rows.actions))
 
 
 def _answers(tree: Tree, X: Array, P: Array) -> Array:
@@ -79,9 +81,11 @@ def _answers(tree: Tree, X: Array, P: Array) -> Array:
     return leaf_means(tree.leaf_of(X), P, np.ones_like(P), tree.leaves).argmax(axis=1)
 
 
-def _sentences(tree: Tree, answer: Array, rows: NumberRows) -> tuple[str, ...]:
+def _sentences(tree: Tree, answer: Array, surely: Array, rows: NumberRows) -> tuple[str, ...]:
+    """ "mostly" where the rule draws its actions, and `surely` is how likely the likeliest is."""
     words = [f"if {' and '.join(parts)}" if parts else "always" for parts in conditions(tree, rows.columns)]
-    return tuple(f"{if_}: {rows.actions[int(a)]}" for if_, a in zip(words, answer, strict=True))
+    mostly = ["" if p >= CERTAIN else "mostly " for p in surely]
+    return tuple(f"{if_}: {how}{rows.actions[int(a)]}" for if_, how, a in zip(words, mostly, answer, strict=True))
 
 
 def dependence(rule: Rule, rows: NumberRows, column: str, points: int = 20, seed: int = 0) -> Dependence:

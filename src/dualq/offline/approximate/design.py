@@ -1,0 +1,76 @@
+"""Design: the rows of a log in features, psi = (phi, phi x e_a), with the ridge that the rows ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from dualq.logs import NumberRows
+from dualq.offline.approximate.features import Features
+from dualq.offline.approximate.psi import by_action, squared, with_shared
+from dualq.offline.approximate.shrinkage import LEAST, groups_of, ridge_of
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Features of states and next states, held whole: for few features."""
+
+    rows: NumberRows
+    x: Array  # (n, D)
+    x_next: Array  # (n, D)
+    inputs: int
+
+    @classmethod
+    def of(cls, rows: NumberRows, phi: Features) -> Design:
+        """Of rows that are followed by a state wherever they have not ended."""
+        return cls(rows, phi(rows.state), phi(rows.next_state), phi.inputs.width)
+
+    @property
+    def actions(self) -> int:
+        """How many there are."""
+        return len(self.rows.actions)
+
+    @cached_property
+    def S(self) -> Array:
+        """(p, p) mean psi psi'."""
+        return squared(by_action(self.x, self.x, self.rows.a, self.actions) / len(self.rows))
+
+    @cached_property
+    def groups(self) -> Array:
+        """(p,) of the coefficients of psi."""
+        return groups_of(self.x.shape[1], self.inputs, self.actions)
+
+    @cached_property
+    def taken(self) -> list[Array]:
+        """The rows of each action."""
+        return [np.flatnonzero(self.rows.a == b) for b in range(self.actions)]
+
+    def onto_psi(self, y: Array) -> Array:
+        """(p, k) mean psi y'."""
+        return with_shared(np.stack([self.x[at].T @ y[at] for at in self.taken])) / len(self.rows)
+
+    def at_rows(self, beta: Array) -> Array:
+        """(n, k) psi'beta of coefficients (p, k)."""
+        blocks = beta.reshape(self.actions + 1, self.x.shape[1], -1)
+        out = self.x @ blocks[0]
+        for at, block in zip(self.taken, blocks[1:], strict=True):
+            out[at] += self.x[at] @ block
+        return out
+
+    def ridge(self, y: Array, least: float = LEAST) -> Array:
+        """(p,) that the rows ask for where y (n,) is foretold."""
+        b, square = self.onto_psi(y[:, None])[:, 0], float((y**2).mean())
+        return ridge_of(self.S, b, square, len(self.rows), self.groups, least)
+
+    def factor(self, ridge: Array) -> tuple[Array, bool]:
+        """Of S + ridge."""
+        return cho_factor(self.S + np.diag(ridge))
+
+    def smoothed(self, y: Array, factor: tuple[Array, bool]) -> Array:
+        """(n, k) what a regression of y on psi says at the rows."""
+        return self.at_rows(cho_solve(factor, self.onto_psi(y)))

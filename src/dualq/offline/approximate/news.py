@@ -1,0 +1,70 @@
+"""News: what of the next state nobody could foretell, taken out of what is learned from.
+
+News      eps_j = z_j(s') - E[z_j(s') | s, a] of each input j, by a regression on psi with a shrinkage of its own
+          (shrinkage.py). Where an action moves an input no more than luck would, its regression says that it does not:
+          the mood of a market, the weather, who comes next are news that no action has a hand in.
+Quiet     y = r + alpha v(s') is freed of what the news explain,
+              y - G gamma,   G = (1, z(s)) x eps less its regression on phi(s),   gamma by least squares:
+          what all actions share stays as it was, and the difference of two actions has less noise in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from dualq.offline.approximate.design import Design
+
+Array = np.ndarray
+
+MOST = 120  # columns of G
+NONE = 0.01  # deviations of an input: what is known before, but for the error of its regression
+
+
+@dataclass(frozen=True, eq=False)
+class News:
+    """The news in the inputs that have any."""
+
+    design: Design
+    eps: Array  # (n, k); 0 where nothing follows
+
+    @classmethod
+    def of(cls, design: Design) -> News:
+        """Of each input."""
+        live, z = design.rows.live[:, None], slice(1, 1 + design.inputs)
+        change = (design.x_next[:, z] - design.x[:, z]) * live
+        told = [design.smoothed(y[:, None], design.factor(design.ridge(y, 0.0))) for y in change.T]
+        eps = (change - np.hstack(told)) * live
+        return cls(design, eps[:, eps.std(axis=0) > NONE])
+
+    def beside(self, design: Design) -> News:
+        """The same news, in other features of the same rows."""
+        return News(design, self.eps)
+
+    @cached_property
+    def _apart(self) -> tuple[Array, tuple[Array, bool], tuple[Array, bool]]:
+        """G, its factor, and that of psi."""
+        x, n = self.design.x, len(self.eps)
+        beside = x[:, : min(1 + self.design.inputs, max(1, MOST // max(self.eps.shape[1], 1)))]
+        products = (beside[:, :, None] * self.eps[:, None, :]).reshape(n, -1)
+        outer = x.T @ x / n + 1e-6 * np.eye(x.shape[1])
+        G = products - x @ np.linalg.solve(outer, x.T @ products / n)
+        ridge = np.where(self.design.groups < 0, 1e-6, 1e-3)
+        return G, _factor(G), self.design.factor(ridge)
+
+    def quiet(self, y: Array) -> Array:
+        """(n, k) y less what the news explain of each column."""
+        if self.eps.shape[1] == 0:
+            return y
+        G, news, psi = self._apart
+        rest = y - self.design.smoothed(y, psi)
+        return y - G @ cho_solve(news, G.T @ rest / len(y))
+
+
+def _factor(G: Array) -> tuple[Array, bool]:
+    GG = G.T @ G / len(G)
+    GG[np.diag_indices(len(GG))] += 1e-6 * np.trace(GG) / len(GG)
+    return cho_factor(GG)
