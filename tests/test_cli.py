@@ -439,18 +439,23 @@ def test_help_names_every_command_and_no_arguments_mean_help(capsys):
     help_text = capsys.readouterr().out
     commands = help_text[help_text.index("Commands:") :].splitlines()[1:]
     assert {line.split()[0] for line in commands if line.strip()} == {
-        "agent",
         "act",
+        "agent",
+        "check",
         "compare",
         "evaluate",
         "example",
         "explain",
+        "export",
         "frontier",
         "learn",
         "look",
         "reproduce",
+        "serve",
         "simulate",
         "solve",
+        "studio",
+        "update",
     }
     assert "..." not in "".join(commands)  # no short help is cut
     assert cli.run([]) == 0

@@ -41,6 +41,7 @@ from dualq.proof import (
     merged_counts,
     paid_at_the_end,
     paying_counts,
+    prior_of,
     proven,
     question_of,
 )
@@ -261,8 +262,9 @@ class Judge:
             return {}
         accounts = self.ledger.take("limits", 1.0 - SHARE_OF_VALUE).alike(*(one.name for one in bounded))
         counted = self.modelled.counted
+        prior = prior_of(counted.blocks, counted.counts, self._discount)
         return {
-            one.name: one.bounds(counted.blocks, self._discount, counted.start, account)
+            one.name: one.bounds(counted.blocks, self._discount, counted.start, account, prior, counted.measured)
             for one, account in zip(bounded, accounts, strict=True)
         }
 
@@ -315,7 +317,16 @@ class Judge:
         blocks, merged = list(counted.blocks), merged_counts(counted.blocks)
         account = Ledger((SHARE_OF_VALUE if self.asked else 1.0) * (1.0 - self.confidence), "value")
         values = self.value_range or paid_at_the_end(counted.counts)
-        ask = question_of(merged, policy, self._discount, counted.start, 1.0 - account.delta, counted.available, values)
+        ask = question_of(
+            merged,
+            policy,
+            self._discount,
+            counted.start,
+            1.0 - account.delta,
+            counted.available,
+            values,
+            measured=counted.measured,
+        )
         if not self.how_many and self.method == "proven":
             return proven(blocks, merged, ask, account)
         return certified(blocks, merged, ask, self.method, account)

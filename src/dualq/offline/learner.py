@@ -31,7 +31,7 @@ class PolicyLearner:
 
     Parameters
     ----------
-    discount, confidence, start, pessimism, certificate, solver, limits, margin, value_range, assume, \
+    discount, confidence, start, pessimism, certificate, solver, limits, margin, value_range, assume, looks, \
 approximation
         What `learn` is told.
     state, action, reward, next_state, episode, time, terminal, truncated, costs, propensity, bins, \
@@ -75,6 +75,7 @@ until, clock, day_first
         margin: str = "certified",
         value_range: tuple[float, float] | None = None,
         assume: str | Iterable[str] = (),
+        looks: int = 1,
         approximation: str = "auto",
         state: Columns = None,
         action: Columns = None,

@@ -345,7 +345,7 @@ def check_words(
     certificate: str | None,
     limits: LimitsGiven | None,
     assumed: Sequence[str],
-    pessimism: float | None,
+    pessimism: float | None = None,
 ) -> None:
     """Refuse words that no stage knows, before the first one begins."""
     if solver not in SOLVERS:

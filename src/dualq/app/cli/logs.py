@@ -146,7 +146,7 @@ def explain(run: Run, state: State, as_json: Json = False) -> None:
 
         fit = load(run)
     if isinstance(fit, IterateFit):
-        fit.explain(_label(state))
+        fit.explain(label_of(state))
     if not isinstance(fit, Fit):
         _explain_numbers(fit, fit.explain(label_of(state)), as_json)
         return

@@ -32,6 +32,7 @@ class Columns(Strict):
     terminal: Name | Literal[False] | None = None
     truncated: Name | Literal[False] | None = None
     costs: Names | Name | Literal[False] | None = None
+    propensity: Name | None = None
     bins: dict[Name, BinsOfColumn] | Literal["auto"] | None = None
     action_bins: Annotated[int, Field(ge=2, le=1000)] | Edges | None = None
     numbers: Names | Literal["auto"] | None = None

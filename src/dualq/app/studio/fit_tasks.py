@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from dualq.app.report import charts, html, limit_words, number_words, words
+from dualq.app.report import charts, decision_words, html, limit_words, number_words, words
 from dualq.app.report.number_pages import number_rules
 from dualq.app.report.number_pages import worth as number_worth
 from dualq.app.report.pages import frontier_spec
@@ -67,7 +67,7 @@ def do_state(begin: Begin, given: Arguments) -> Facts:
         raise LogError(f"there is no state {s}; the run has {len(fit.counts.states)}")
     label = fit.counts.states.named(s)
     facts = fit.explain(label)
-    first, header, rows, below = words.explained(fit, facts)
+    first, header, rows, below = decision_words.explained(fit, facts)
     names = fit.counts.actions.names
     taken = [{name: row[name] for name in names} for row in facts["actions"]]
     places = [fit.counts.actions.index(action) for action in taken]

@@ -24,6 +24,7 @@ Edges = frozenset[Edge]  # both directions, where messages can go both ways
 Rule = Callable[[int], Iterable[Edge]]
 Absence = tuple[int, int | None]  # from this round until before that one; None: for ever
 
+LARGEST = 100_000  # agents
 HORIZON = 1000  # rounds of a rule within which every agent must be able to hear of every other
 
 
@@ -86,8 +87,7 @@ class Network:
     seed: int = 0
 
     def __post_init__(self):
-        if self.size < 1:
-            raise ModelError(f"a network of {self.size} agents; there must be at least one", value=self.size)
+        _check_size(self.size)
         for name, share in (("loss", self.loss), ("duplication", self.duplication)):
             if not 0.0 <= share < 1.0:
                 raise ModelError(
@@ -107,22 +107,26 @@ class Network:
     @classmethod
     def ring(cls, size: int, **failures: Unpack[Failures]) -> Network:
         """Every agent has two neighbours."""
+        _check_size(size)
         return cls._fixed(size, [(i, (i + 1) % size) for i in range(size) if size > 1], "ring", failures)
 
     @classmethod
     def star(cls, size: int, **failures: Unpack[Failures]) -> Network:
         """Agent 0 is the neighbour of all others."""
+        _check_size(size)
         return cls._fixed(size, [(0, i) for i in range(1, size)], "star", failures)
 
     @classmethod
     def complete(cls, size: int, **failures: Unpack[Failures]) -> Network:
         """All are neighbours."""
+        _check_size(size)
         return cls._fixed(size, [(i, j) for i in range(size) for j in range(i)], "complete graph", failures)
 
     @classmethod
     def grid(cls, rows: int, columns: int | None = None, **failures: Unpack[Failures]) -> Network:
         """Agents on a grid, rows x columns, row by row; neighbours are those above, below, left and right."""
         columns = rows if columns is None else columns
+        _check_size(rows * columns)
         place = np.arange(rows * columns).reshape(rows, columns)
         across = zip(place[:, :-1].ravel().tolist(), place[:, 1:].ravel().tolist(), strict=True)
         down = zip(place[:-1].ravel().tolist(), place[1:].ravel().tolist(), strict=True)
@@ -131,6 +135,9 @@ class Network:
     @classmethod
     def random(cls, size: int, p: float, seed: int = 0, **failures: Unpack[Troubles]) -> Network:
         """Each two agents are neighbours with probability p; drawn again, at most 1,000 times, until connected."""
+        _check_size(size)
+        if seed < 0:
+            raise ModelError(f"seed is {seed}; it must be a whole number, 0 or more", argument="seed", value=seed)
         rng = np.random.default_rng(seed)
         edges: list[Edge] = []
         for _ in range(HORIZON):
@@ -144,7 +151,10 @@ class Network:
         cls, edges: Iterable[Edge], size: int | None = None, directed: bool = False, **failures: Unpack[Failures]
     ) -> Network:
         """The agents that these edges join; directed: messages go from the first to the second alone."""
-        edges = [(int(i), int(j)) for i, j in edges]
+        try:
+            edges = [(int(i), int(j)) for i, j in edges]
+        except (TypeError, ValueError):
+            raise ModelError("edges are pairs of agents, such as [(0, 1), (1, 2)]", argument="edges") from None
         size = max((max(edge) for edge in edges), default=0) + 1 if size is None else size
         return cls(size, (frozenset(edges if directed else _both(edges)),), "graph", **cls._words(failures))
 
@@ -255,6 +265,11 @@ class Network:
         assert not callable(self.graphs)
         moments = [m for absences in self.away.values() for absence in absences for m in absence if m is not None]
         return max(moments, default=0) + len(self.graphs)
+
+
+def _check_size(size: int) -> None:
+    if not 1 <= size <= LARGEST:
+        raise ModelError(f"a network of {size} agents; there must be at least one and at most {LARGEST:,}", value=size)
 
 
 def _absences(agent: int, given: Iterable[Absence]) -> tuple[Absence, ...]:

@@ -11,6 +11,7 @@ export const PARTS = [
   ["next_state", "Next state", "the state afterwards, if it has columns"],
   ["terminal", "Ended", "true where an episode ended"],
   ["truncated", "Stopped", "true where a recording stopped"],
+  ["propensity", "Propensity", "with which probability it was decided, if that was recorded"],
 ];
 const MANY = new Set(["state", "action", "next_state", "episode", "costs"]);
 
