@@ -19,8 +19,8 @@ Paired    Two values of one log rest on the same rows, and err together. To firs
 Elsewhere A pair with n rows may lead where it never led, once in n + 1: to some state of the log, nobody knows which.
           That adds the squares of alpha occupancy / (n + 1), times the variance of V over the states that the log has
           seen, each alike: what is rare leads to rare states. By how often states were seen it is too little (60 logs
-          of a queue that hardly ever was long: differences within two errors in .90 of them, and in .97 so). Of what lies
-          beyond the states of the log nobody can tell: a policy that goes there is valued as if there were no more.
+          of a queue that hardly ever was long: differences within two errors in .90 of them, and in .97 so). Of what
+          lies beyond the states of the log nobody can tell: a policy that goes there is valued as if there were none.
 Costs     are valued alike, in the place of rewards; one that is rare as in limited/estimates.py.
 """
 
