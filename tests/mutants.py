@@ -309,4 +309,19 @@ MUTANTS = (
         "pass",
         (f"{LINES}::test_a_state_that_was_entered_only_to_end_is_no_state_that_was_never_left",),
     ),
+    # ---- logged propensities
+    Mutant(
+        "both ends of a betting interval, each with all of delta",
+        "proof/betting.py",
+        'below, above = ledger.alike("floor", "ceiling")',
+        "below, above = Ledger(ledger.delta), Ledger(ledger.delta)",
+        ("test_betting.py::test_both_ends_share_delta",),
+    ),
+    Mutant(
+        "a stake that has seen the number it is put on",
+        "proof/betting.py",
+        "before = np.append(FIRST_VARIANCE, squares[:-1] / (i[:-1] + 1.0))",
+        "before = squares / (i + 1.0)",
+        ("test_betting.py::test_the_floor_is_that_of_a_player_bet_by_bet",),
+    ),
 )

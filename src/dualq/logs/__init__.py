@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from dualq.logs.reading.looked import lines_of as lines_of
     from dualq.logs.reading.options import READING as READING
     from dualq.logs.reading.options import ActionBins as ActionBins
+    from dualq.logs.reading.options import Argument as Argument
     from dualq.logs.reading.options import BinsAsked as BinsAsked
     from dualq.logs.reading.options import Columns as Columns
     from dualq.logs.reading.options import Moment as Moment

@@ -30,13 +30,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
 from dualq.base import LogError
-from dualq.logs import Counts, Finding, Log, Moment, between
+from dualq.logs import Argument, Counts, Finding, Log, Moment, between
 from dualq.model import MDP, TablePolicy, solve_chain
 from dualq.offline.approximate.fit import NumberFit
 from dualq.offline.careful.model import careful_model, pair_errors
@@ -114,7 +113,7 @@ class Check:
         return "\n".join((f"Check: {self.line}", *(f"  {reason}" for reason in self.reasons[1:])))
 
 
-def check(fit: Fit | NumberFit, log: object, *, since: Moment | None = None, **columns: Any) -> Check:
+def check(fit: Fit | NumberFit, log: object, *, since: Moment | None = None, **columns: Argument) -> Check:
     """Whether a policy that is in use should stay: by the rows that came since.
 
     Parameters

@@ -21,12 +21,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from scipy.special import ndtri
 
 from dualq.base import Label, LogError
-from dualq.logs import Start
+from dualq.logs import Argument, Start
 from dualq.model import TablePolicy
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.evaluating import checked_words, judged, log_bins
@@ -61,7 +61,7 @@ def compare(
     assume: str | Iterable[str] = (),
     learned: bool = True,
     progress: Callable[[str], None] | None = None,
-    **columns: Any,
+    **columns: Argument,
 ) -> Comparison:
     """Judge several policies by one log, beside what was done so far and what dualq learns from it.
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from dualq.base import Label
-from dualq.logs import Bins, Start
+from dualq.logs import Argument, Bins, Start
 from dualq.offline.evaluation import Evaluation
 from dualq.offline.given_policies import GivenPolicy, PolicyGiven, given_policy
 from dualq.offline.judging import Judge, PolicyCertificate
@@ -29,7 +28,7 @@ def evaluate(
     value_range: tuple[float, float] | None = None,
     assume: str | Iterable[str] = (),
     progress: Callable[[str], None] | None = None,
-    **columns: Any,
+    **columns: Argument,
 ) -> Evaluation | NumberEvaluation:
     """Judge a policy by a log: what it earns and costs, how it compares with what was done, and how sure that is.
 

@@ -13,10 +13,10 @@ behaviour left the log, however it drifted, its rows are enough.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dualq.base import door
-from dualq.logs import Start
+from dualq.logs import Argument, Start
 from dualq.offline.approximate.asked import Asked as NumberTask
 from dualq.offline.approximate.asked import check_approximation, check_is_for_numbers, is_of_numbers
 from dualq.offline.fit import Fit
@@ -45,7 +45,7 @@ def learn(
     assume: str | Iterable[str] = (),
     approximation: str = "auto",
     progress: Callable[[str], None] | None = None,
-    **columns: Any,
+    **columns: Argument,
 ) -> Fit | NumberFit:
     """Learn a policy from a log, and say how good it is.
 

@@ -26,6 +26,7 @@ from dualq._version import __version__
 from dualq.base import LogError, few
 from dualq.logs import (
     ROW,
+    Argument,
     Counts,
     Coverage,
     Finding,
@@ -82,7 +83,7 @@ class Read:
     log: Log | None = field(default=None, repr=False)  # None where a fit was loaded: its rows were not saved
 
 
-def read(log: object, discount: float = 0.95, approximation: str = "table", **columns: Any) -> Read:
+def read(log: object, discount: float = 0.95, approximation: str = "table", **columns: Argument) -> Read:
     """Open a log; where nothing that comes later counts, and no word was said of it, every row is a case of its own.
 
     approximation   all but "table": numbers that hardly come again stay numbers, unless bins are given for some

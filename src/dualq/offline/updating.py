@@ -14,12 +14,11 @@ import dataclasses
 import math
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 
 from dualq.base import LogError
-from dualq.logs import Log, Moment, Start, read_log, returns_of
+from dualq.logs import Argument, Log, Moment, Start, read_log, returns_of
 from dualq.model import AnyLimit
 from dualq.offline.approximate.fit import NumberFit
 from dualq.offline.careful.clusters import Groups
@@ -42,7 +41,7 @@ def update(
     *,
     since: Moment | None = None,
     progress: Callable[[str], None] | None = None,
-    **columns: Any,
+    **columns: Argument,
 ) -> Fit:
     """Learn on: the old rows of a fit, of which it keeps the counts, and the rows of a new log together.
 
@@ -94,7 +93,7 @@ def update(
     return _solved(old, modelled, new, begin)
 
 
-def opened_like(fit: Fit, log: object, **columns: Any) -> Log:
+def opened_like(fit: Fit, log: object, **columns: Argument) -> Log:
     """A log opened with the columns, bins and ranges with which the log of a fit was read."""
     if isinstance(log, Log):
         if given := [name for name, value in columns.items() if value is not None]:

@@ -44,9 +44,10 @@ def verdict(c: Comparison) -> str:
             f"more than any of the others ({percent(c.confidence)}, approximately, for all of them together)."
         )
     near = [called(name) for name in c.names[1:] if (c.at_least(name) or 0.0) <= 0.0]
+    judged = " of those with an error" if any(e.expected.standard_error is None for e in c) else ""
     return (
-        f"Cannot tell. {_capital(best)} has the highest estimate, {said(c.first.expected)}, but is not clearly better "
-        f"than {joined(near) if near else 'the others'}.{_short_of(c)}"
+        f"Cannot tell. {_capital(best)} has the highest estimate{judged}, {said(c.first.expected)}, but is not clearly "
+        f"better than {joined(near) if near else 'the others'}.{_short_of(c)}"
     )
 
 

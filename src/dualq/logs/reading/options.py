@@ -9,9 +9,10 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 Value = bool | int | float | str | datetime.date | datetime.datetime  # a cell of a table
+Argument: TypeAlias = Any  # of read_log: what each may be stands in this list, and is checked there
 Columns = str | Sequence[str] | Literal[False] | None  # one or several; False: there is none; None: look for it
 OneColumn = str | Literal[False] | None
 BinsOfColumn = int | str | Sequence[float]  # how many, "auto", or their edges

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dualq.base import LogError, count
 from dualq.logs.reading.column_types import number
@@ -19,7 +19,7 @@ from dualq.logs.reading.decisions import LARGEST
 from dualq.logs.reading.engines import reading
 from dualq.logs.reading.expressions import literal, same
 from dualq.logs.reading.open_source import about_source, open_source
-from dualq.logs.reading.options import Value
+from dualq.logs.reading.options import Argument, Value
 from dualq.logs.reading.profile import kind_of_column
 from dualq.logs.reading.read_log import read_log
 from dualq.logs.reading.sources import FILE, NUMBER
@@ -113,7 +113,7 @@ class BadRows:
         return f"{count(self.rows, 'row')}{where}: {self.reason}"
 
 
-def bad_rows(source: object, **columns: Any) -> list[BadRows]:
+def bad_rows(source: object, **columns: Argument) -> list[BadRows]:
     """Which rows `read_log` would set aside with skip_bad=True, those with the same fault together; most rows first.
 
     columns   the arguments of `read_log`

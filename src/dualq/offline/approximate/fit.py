@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 
 from dualq._version import __version__
 from dualq.base import CheckpointError, Label, LabelLike, Labels, LogError, StateColumns, States, door, write_whole
-from dualq.logs import Finding, Log, NumberRows, read_log
+from dualq.logs import Argument, Finding, Log, NumberRows, read_log
 from dualq.model import FORMAT, Cases, FunctionPolicy, Seed, dataclass_kind, write_saved
 from dualq.offline.approximate.candidates import Candidate, Choice
 from dualq.offline.approximate.evaluation import evaluated
@@ -306,7 +306,7 @@ class NumberFit:
         """There is no trade-off curve here: each of its points would be learned anew."""
         raise LogError(f"no trade-off for {cost!r}: it needs a table of states; give bins, or learn with a limit")
 
-    def score(self, log: object, **reading: Any) -> float:
+    def score(self, log: object, **reading: Argument) -> float:
         """What the policy is expected to earn by the rows of another log, which had no say in the choice; no bound."""
         opened = log if isinstance(log, Log) else read_log(log, **{**reading, "numbers": list(self.columns.numbers)})
         rows = opened.number_rows().coded_as(self.columns, self.actions)

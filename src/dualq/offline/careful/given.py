@@ -18,9 +18,9 @@ Paired    Two values of one log rest on the same rows, and err together. To firs
           which is nothing where both do the same. The other parts are those of the differences of occupancies.
 Elsewhere A pair with n rows may lead where it never led, once in n + 1: to some state of the log, nobody knows which.
           That adds the squares of alpha occupancy / (n + 1), times the variance of V over the states that the log has
-          seen, each alike: what is rare leads to rare states. By how often states were seen it would be too little
-          (a queue that hardly ever was long: the truth within two errors in .84 of logs, and in .97 so). Of what lies
-          beyond the states of the log nobody can tell: a policy that goes there is valued as if there were no more.
+          seen, each alike: what is rare leads to rare states. By how often states were seen it is too little (60 logs
+          of a queue that hardly ever was long: differences within two errors in .90 of them, and in .97 so). Of what
+          lies beyond the states of the log nobody can tell: a policy that goes there is valued as if there were none.
 Costs     are valued alike, in the place of rewards; one that is rare as in limited/estimates.py.
 """
 

@@ -17,10 +17,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from dualq.base import LogError, load_arrays, save_arrays, write_whole
-from dualq.logs import Log
+from dualq.logs import Argument, Log
 from dualq.model import checked_discount
 from dualq.offline.fit import Fit
 from dualq.offline.stages import read
@@ -64,7 +63,7 @@ class Plan:
         run = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).digest()[:8]
         return cls(network, Task(network.size, discount, share, reward, run, NEVER, secret))
 
-    def opened(self, source: object, **columns: Any) -> Log | None:
+    def opened(self, source: object, **columns: Argument) -> Log | None:
         """The log of a house, read as `learn_together` reads it."""
         return without_numbers(read(source, self.task.discount, "auto", **columns).log)
 
