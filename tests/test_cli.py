@@ -441,14 +441,18 @@ def test_help_names_every_command_and_no_arguments_mean_help(capsys):
     assert {line.split()[0] for line in commands if line.strip()} == {
         "agent",
         "act",
+        "check",
         "example",
         "explain",
+        "export",
         "frontier",
         "learn",
         "look",
         "reproduce",
+        "serve",
         "simulate",
         "solve",
+        "update",
     }
     assert "..." not in "".join(commands)  # no short help is cut
     assert cli.run([]) == 0
