@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 import typer
 from typer.models import OptionInfo
 
-from dualq.base import Label, LogError
+from dualq.base import LogError
 from dualq.logs import READING
+
+if TYPE_CHECKING:
+    from dualq.base import Label
 
 BINS = "write COLUMN=8 for 8 bins, COLUMN=0,10,50 for edges, COLUMN=auto, or auto alone"
 BinsOf = int | list[float] | str  # how many, the edges, or "auto"
