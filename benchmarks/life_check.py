@@ -17,6 +17,7 @@ import sys
 import time
 
 import numpy as np
+from common import markdown, publish
 from scipy.special import ndtri
 
 import dualq
@@ -81,32 +82,37 @@ def first_alarm(fit: dualq.Fit, earning: Earning, log: dualq.ArrayLog) -> tuple[
     return float(looks[low.argmax()]) if low.any() else np.inf, changed
 
 
+def measured(name: str, world: dualq.Simulator, streams: int) -> tuple[list[str], np.ndarray]:
+    """A row of the table, and how many streams had false alarms: of earning, of change, of either."""
+    began, wrong, rows, fixed = time.process_time(), np.zeros(3, int), [], []
+    for seed in range(streams):
+        old = dataclasses.replace(world, behaviour=TablePolicy.uniform(world.mdp)).record(OLD, seed=3 * seed)
+        fit = dualq.learn(old, discount=world.mdp.discount, certificate=None, start="log")
+        use, earning = in_use(world, fit), Earning.of(fit)
+        alarms = np.isfinite(first_alarm(fit, earning, use.record(DAYS * A_DAY, seed=3 * seed + 1)))
+        wrong += [*alarms, alarms.any()]
+        loss = 0.2 * (1.0 - world.mdp.discount) * abs(fit.expected.value)
+        rows.append(first_alarm(fit, earning, lowered(use, loss).record(DAYS * A_DAY, seed=3 * seed + 2)))
+        fixed.append(earning.upper.variance / loss**2)
+    sizes = [np.median(fixed) * (-ndtri(LOOKS) - ndtri(miss)) ** 2 for miss in (0.5, 0.1)]
+    medians = np.median([at for at, _ in rows]), np.median([min(both) for both in rows])
+    spent = time.process_time() - began
+    shares = [f"{w / streams:.1%}" for w in wrong]
+    return [name, str(streams), *shares, *(f"{size:,.0f}" for size in (*medians, *sizes, spent))], wrong
+
+
 def main(streams: int) -> None:
-    print(
-        "| problem | streams | earning | change | any | rows, earning | rows, any | fixed, half | fixed, 90% | CPU s |"
-    )
-    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
-    totals = np.zeros(4, int)
+    table, totals = [], np.zeros(3, int)
     for name, make in WORLDS.items():
-        world, began = make(), time.process_time()
-        wrong, rows, fixed = np.zeros(3, int), [], []
-        for seed in range(streams):
-            old = dataclasses.replace(world, behaviour=TablePolicy.uniform(world.mdp)).record(OLD, seed=3 * seed)
-            fit = dualq.learn(old, discount=world.mdp.discount, certificate=None, start="log")
-            use, earning = in_use(world, fit), Earning.of(fit)
-            alarms = np.isfinite(first_alarm(fit, earning, use.record(DAYS * A_DAY, seed=3 * seed + 1)))
-            wrong += [*alarms, alarms.any()]
-            loss = 0.2 * (1.0 - world.mdp.discount) * abs(fit.expected.value)
-            rows.append(first_alarm(fit, earning, lowered(use, loss).record(DAYS * A_DAY, seed=3 * seed + 2)))
-            fixed.append(earning.upper.variance / loss**2)
-        sizes = [np.median(fixed) * (-ndtri(LOOKS) - ndtri(miss)) ** 2 for miss in (0.5, 0.1)]
-        medians = np.median([at for at, _ in rows]), np.median([min(both) for both in rows])
-        shares = " | ".join(f"{w / streams:.1%}" for w in wrong)
-        spent = time.process_time() - began
-        found = " | ".join(f"{size:,.0f}" for size in (*medians, *sizes, spent))
-        print(f"| {name} | {streams} | {shares} | {found} |", flush=True)
-        totals += [streams, *wrong]
-    print("| all |", " | ".join([str(totals[0]), *(f"{w / totals[0]:.1%}" for w in totals[1:])]), "| | | | | |")
+        row, wrong = measured(name, make(), streams)
+        table.append(row)
+        totals += wrong
+        print(*row, file=sys.stderr, flush=True)
+    all_of_them = streams * len(WORLDS)
+    table.append(["all", str(all_of_them), *(f"{w / all_of_them:.1%}" for w in totals), *[""] * 5])
+    header = ["problem", "streams", "false: earning", "false: change", "false: any", "rows, earning", "rows, any"]
+    header += ["fixed size, half", "fixed size, 90%", "CPU s"]
+    publish("A policy in use", markdown(header, table))
 
 
 if __name__ == "__main__":

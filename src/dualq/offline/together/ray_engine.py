@@ -16,7 +16,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -31,6 +31,8 @@ Array = np.ndarray
 
 MISSING = 'engine="ray" needs Ray, which is not installed: pip install "dualq[ray]"'
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # no calls home, no tips
+
+Remote: TypeAlias = Any  # what Ray gives for something that lives elsewhere
 
 
 class Housed:
@@ -63,7 +65,7 @@ class RaySimulation(Simulation):
         super().__init__(network, agents, seed)
         self._ray = ray
         actor = ray.remote(num_cpus=0)(Housed)  # they take turns: as many agents as one likes, on any machine
-        self._actors: list[Any] = [actor.remote(type(a), a.id, a.house, a.reading, a.task, a.secret) for a in agents]
+        self._actors: list[Remote] = [actor.remote(type(a), a.id, a.house, a.reading, a.task, a.secret) for a in agents]
         self._done = [False] * network.size
 
     def given(self, neighbours: Mapping[int, Sequence[int]]) -> Iterable[list[Post]]:
@@ -85,7 +87,7 @@ class RaySimulation(Simulation):
         """What each agent needs to go on."""
         return self._got([actor.state.remote() for actor in self._actors])
 
-    def _got(self, promised: list[Any]) -> list[Any]:
+    def _got(self, promised: list[Remote]) -> list[Remote]:
         """What was promised; an agent's own complaint, where it has one."""
         try:
             return self._ray.get(promised)
