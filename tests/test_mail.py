@@ -18,7 +18,23 @@ from dualq.base import load_arrays
 from dualq.offline import Plan, run_agent
 
 
-def started(folder: Path, agent: int, *more: str) -> subprocess.Popen:
+@pytest.fixture
+def started():
+    """Starts agents; those that still run in the end are stopped."""
+    running: list[subprocess.Popen] = []
+
+    def start(folder: Path, agent: int, *more: str) -> subprocess.Popen:
+        running.append(process_of(folder, agent, *more))
+        return running[-1]
+
+    yield start
+    for process in running:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+def process_of(folder: Path, agent: int, *more: str) -> subprocess.Popen:
     words = ["agent", *more, "--log", f"{agent}.parquet", "--id", str(agent), "--network", "net.json", "--mail", "mail"]
     words += ["--every", "0.05", "--out", f"run{agent}"]
     command = [sys.executable, "-m", "dualq", *words]
@@ -69,7 +85,7 @@ def test_agents_with_files_between_them_that_stop_and_go_on(share: str, tmp_path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("share", ["masked counts", "iterates"])
-def test_three_houses_one_of_which_is_killed_again_and_again(share: str, tmp_path: Path):
+def test_three_houses_one_of_which_is_killed_again_and_again(share: str, tmp_path: Path, started):
     logs = agreed(tmp_path, share)
     houses = [started(tmp_path, k) for k in range(2)]
     state = tmp_path / "agent-2.state.npz"
@@ -84,9 +100,10 @@ def test_three_houses_one_of_which_is_killed_again_and_again(share: str, tmp_pat
             time.sleep(0.005)
         victim.communicate()
         kills += 1
-    if share == "iterates":  # and once, when its visits are known to all, its state is lost
+    if share == "iterates":  # and once, when others have its visits, its state is lost
         victim, deadline = started(tmp_path, 2), time.monotonic() + 60
-        while "z" not in load_arrays(state) and victim.poll() is None and time.monotonic() < deadline:
+        other = tmp_path / "agent-0.state.npz"
+        while "z" not in load_arrays(other) and victim.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         victim.send_signal(signal.SIGKILL)
         victim.communicate()
@@ -94,7 +111,7 @@ def test_three_houses_one_of_which_is_killed_again_and_again(share: str, tmp_pat
         houses.append(started(tmp_path, 2, "--again"))
     else:
         houses.append(started(tmp_path, 2))
-    said = [house.communicate(timeout=120) for house in houses]
+    said = [house.communicate(timeout=120) for house in reversed(houses)]
     assert [house.returncode for house in houses] == [0, 0, 0], said
     pool = pooled(logs)
     policies = [(tmp_path / f"run{k}" / "policy.csv").read_bytes() for k in range(3)]
