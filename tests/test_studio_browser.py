@@ -74,7 +74,7 @@ def studio(tmp_path_factory):
         "--workspace",
         str(space),
         "--stop-after",
-        "300",
+        "1800",
     ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"})
     address = re.search(r"http://127\.0\.0\.1:\d+/#token=\S+", process.stdout.readline())[0]
