@@ -32,6 +32,7 @@ from dualq.base import DualqError, Json, LogError
 
 PAGE = Path(__file__).parent / "page"
 IDLE = 300.0  # seconds after which a process that nobody asks is ended
+KEPT = 16  # answers about runs: some are a few megabytes
 GIGABYTE = 1 << 30
 Answer = dict[str, Json]
 
@@ -85,7 +86,7 @@ class Studio:
         key = (what, run, str((folder / "fit.json").stat().st_mtime_ns), repr(sorted(more.items())))
         if key not in self.answers:
             answer = await self.fits.ask(what, {"run": str(folder), **more})
-            while len(self.answers) >= 64:
+            while len(self.answers) >= KEPT:
                 self.answers.pop(next(iter(self.answers)))
             self.answers[key] = answer
         return self.answers[key]
