@@ -30,7 +30,7 @@ class PolicyLearner:
 
     Parameters
     ----------
-    discount, confidence, start, pessimism, certificate, solver, limits, margin, value_range, assume, \
+    discount, confidence, start, pessimism, certificate, solver, limits, margin, value_range, looks, assume, \
 approximation
         What `learn` is told.
     state, action, reward, next_state, episode, time, terminal, truncated, costs, bins, action_bins, numbers, \
@@ -72,6 +72,7 @@ reward_range, cost_ranges, available, skip_bad, quarantine, table, delimiter, co
         limits: object = None,
         margin: str = "certified",
         value_range: tuple[float, float] | None = None,
+        looks: int = 1,
         assume: str | Iterable[str] = (),
         approximation: str = "auto",
         state: Columns = None,
