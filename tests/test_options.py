@@ -56,7 +56,16 @@ def test_the_command_line_has_every_option_with_its_help(command):
         switch = option.metavar == ""
         assert options[option.flag.split("/")[0]] == (option.help, None if switch else option.metavar, switch)
     others = {
-        "learn": {"--value-range", "--discount", "--confidence", "--start", "--pessimism", "--certificate", "--limit"}
+        "learn": {
+            "--value-range",
+            "--discount",
+            "--confidence",
+            "--looks",
+            "--start",
+            "--pessimism",
+            "--certificate",
+            "--limit",
+        }
         | {"--margin", "--approximation", "--online", "--assume", "--out", "--json"},
         "look": {"--json"},
     }[command]
