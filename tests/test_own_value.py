@@ -234,3 +234,32 @@ def test_a_policy_fixed_before_the_log_pays_nothing():
     odd = dualq.TablePolicy(np.eye(3)[[2, 2, 0, 1, 0]])
     chosen, fixed = (dualq.certificate_of(blocks, odd, 0.8, base.start, fixed=x) for x in (False, True))
     assert chosen.lower < fixed.lower <= base.start @ odd.value(base.mdp) <= fixed.policy_upper < chosen.policy_upper
+
+
+def test_several_looks_share_delta():
+    base = problems.garnet(5, 3, 3, discount=0.8, seed=4)
+    log, blocks = log_with(base, 6000, 7)
+    policy = dualq.TablePolicy(dualq.solve(log.counts().mdp(0.8)).primal_policy.matrix)
+    one, five = (dualq.certificate_of(blocks, policy, 0.8, base.start, looks=looks) for looks in (1, 5))
+    alone = dualq.certificate_of(blocks, policy, 0.8, base.start, confidence=0.99)
+    assert five.lower == pytest.approx(alone.lower)
+    assert five.lower < one.lower
+    assert five.ledger.spent == pytest.approx(0.01)
+    assert "5 times at most" in five.assumptions[-1]
+    assert "only look" in one.assumptions[-1]
+    with pytest.raises(dualq.ModelError, match="looks is 0; it must be a whole number"):
+        dualq.certificate_of(blocks, policy, 0.8, base.start, looks=0)
+
+
+def test_rewards_far_from_zero_say_the_same():
+    # the same log with 1e6 added to every reward: bounds move by 1e6 / (1 - .8), but for what squares lost by rounding
+    base = problems.garnet(4, 2, 3, discount=0.8, seed=2)
+    log = base.record(6000, 1)
+    policy = dualq.TablePolicy(dualq.solve(log.counts().mdp(0.8)).primal_policy.matrix)
+    far = dualq.ArrayLog(log.state, log.action, log.reward + 1e6, log.next_state, 4, 2, reward_range=(1e6, 1e6 + 1.0))
+    near = dualq.ArrayLog(log.state, log.action, log.reward, log.next_state, 4, 2, reward_range=(0.0, 1.0))
+    one, other = (dualq.certificate_of(dualq.counts_in_blocks(x), policy, 0.8, base.start) for x in (near, far))
+    for name in ("lower", "policy_upper", "upper", "upper_supported"):
+        assert getattr(other, name) - 5e6 == pytest.approx(getattr(one, name), abs=1e-2)
+    assert other.improvement == pytest.approx(one.improvement, abs=1e-2)
+    np.testing.assert_allclose(other.per_state["lower"] - 5e6, one.per_state["lower"], atol=1e-2)

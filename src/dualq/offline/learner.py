@@ -31,7 +31,7 @@ class PolicyLearner:
 
     Parameters
     ----------
-    discount, confidence, start, pessimism, certificate, solver, limits, margin, value_range, assume, looks, \
+    discount, confidence, start, pessimism, certificate, solver, limits, margin, value_range, looks, assume, \
 approximation
         What `learn` is told.
     state, action, reward, next_state, episode, time, terminal, truncated, costs, propensity, bins, \
@@ -74,8 +74,8 @@ until, clock, day_first
         limits: object = None,
         margin: str = "certified",
         value_range: tuple[float, float] | None = None,
-        assume: str | Iterable[str] = (),
         looks: int = 1,
+        assume: str | Iterable[str] = (),
         approximation: str = "auto",
         state: Columns = None,
         action: Columns = None,
