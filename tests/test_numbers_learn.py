@@ -123,7 +123,7 @@ def test_a_log_that_contradicts_itself_has_no_error_and_is_not_to_be_used():
 def test_a_limit_is_kept_in_the_true_problem():
     """The truth is beyond the bound with a chance of 2.5% by the normal law: the margin is 1.96 errors."""
     table, costs = continuous.to_table(continuous.record(CLINIC, 3_000, seed=2)), {"costs": "side_effect"}
-    free = dualq.learn(table, **DOSES, **costs).candidates[0].costs["side_effect"]
+    free = dualq.learn(table, **DOSES, **costs, limits={"side_effect": 1.0}).candidates[0].costs["side_effect"]
     bound = round(free.value + free.standard_error, 3)  # without a price, it is not within
     found = dualq.learn(table, **DOSES, **costs, limits={"side_effect": bound})
     (limit,) = found.limits

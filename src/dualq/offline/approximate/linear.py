@@ -76,10 +76,10 @@ def learned_linear(rows: NumberRows, discount: float, seed: int = 0) -> dict[str
 
 
 def learned_quickly(rows: NumberRows, discount: float, seed: int = 0) -> Rule:
-    """The rule of the saddle problem by one draw of the waves: for a search that learns many times."""
+    """The rule of the saddle problem as it is, by one draw of the waves: for a search that learns many times."""
     behaviour, rows = clone(rows, seed), followed(_some(rows, seed))
-    phi = few_features(rows, seed)
-    return LinearRule(phi, shrunk_saddle(*_news(rows, [phi]), phi, discount).advantage, behaviour)
+    phi, start = few_features(rows, seed), rows.starts if len(rows.starts) else rows.state
+    return LinearRule(phi, Saddle.of(rows, phi, discount, start).down_the_path().advantage, behaviour)
 
 
 def _news(rows: NumberRows, drawn: Sequence[Features]) -> list[News]:
