@@ -42,7 +42,8 @@ def test_evaluate_prints_writes_and_gives_json(capsys, tmp_path):
     assert kept["limits"][0]["basis"] == "proven"
 
 
-def test_compare_prints_the_best_first(capsys, tmp_path):
+def test_compare_prints_the_best_first(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
     words = [
         "compare",
         "--policy",

@@ -45,6 +45,7 @@ from dualq.offline.fit import Fit
 from dualq.offline.joined import Recoding, check_alike, recodings
 from dualq.offline.shapes import CheckSummary, Elsewhere
 from dualq.offline.summary import estimate_summary
+from dualq.offline.together.iterated import SHARE_COUNTS, IterateFit
 from dualq.offline.trust import NEXT_TO_NOTHING
 from dualq.offline.updating import opened_like
 from dualq.proof import RunningMean
@@ -113,7 +114,7 @@ class Check:
         return "\n".join((f"Check: {self.line}", *(f"  {reason}" for reason in self.reasons[1:])))
 
 
-def check(fit: Fit | NumberFit, log: object, *, since: Moment | None = None, **columns: Argument) -> Check:
+def check(fit: Fit | NumberFit | IterateFit, log: object, *, since: Moment | None = None, **columns: Argument) -> Check:
     """Whether a policy that is in use should stay: by the rows that came since.
 
     Parameters
@@ -143,6 +144,8 @@ def check(fit: Fit | NumberFit, log: object, *, since: Moment | None = None, **c
     """
     if isinstance(fit, NumberFit):
         raise LogError("states of numbers have no counts to compare with; fit.score(log) says what new rows make of it")
+    if isinstance(fit, IterateFit):
+        raise LogError(f"a policy from iterates has no counts to compare with; {SHARE_COUNTS}")
     new = opened_like(fit, log, since=since, **columns)
     check_alike(fit.counted, new)
     return judged(fit, parts_of(new), ordered=new.has_order)

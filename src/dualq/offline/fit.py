@@ -48,6 +48,7 @@ from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.limited.trade_off import Frontier, frontier_of
 from dualq.offline.saved.kinds import KINDS
 from dualq.offline.saved.opening import ARRAYS, NUMBERS, POLICY, sha256_of
+from dualq.offline.sensitivity import LARGE, Sensitivity, sensitivity
 from dualq.offline.shapes import Change, FitSummary, StateFacts, Updated
 from dualq.offline.stages import prove, solve
 from dualq.offline.summary import certificate_summary, estimate_summary, limit_summary
@@ -215,6 +216,18 @@ class Fit(Learned, Trusted):
         occupancy = self.counts.support.to_log(occupancy.sum(axis=1))
         return occupancy / occupancy.sum()
 
+    @cached_property
+    def sensitivity(self) -> Sensitivity | None:
+        """By which factor something hidden must have changed the odds of decisions before it could explain the gain.
+
+        None for logs that are so large that this takes longer than learning.
+        """
+        if self.counts.n.size > LARGE:
+            return None
+        gain, promise = self.expected.value - self.logged.value, self.certificate
+        proven = promise.improvement if promise is not None and self.promised else None
+        return sensitivity(self.counts, self.policy.matrix, self.start, self.modelled.discount, gain, proven)
+
     # ---- questions
 
     def label(self, state: LabelLike) -> LabelLike:
@@ -358,6 +371,7 @@ class Fit(Learned, Trusted):
             "share_changed": self.share_changed,
             "coverage": self.coverage.summary(),
             "updated": self.updated,
+            "sensitivity": None if self.sensitivity is None else dataclasses.asdict(self.sensitivity),
         }
 
     def __repr__(self) -> str:

@@ -149,6 +149,7 @@ class FitSummary(Settings):
     share_changed: float
     coverage: dict[str, object]
     updated: Updated | None  # what `update` added and changed; None where all rows were learned from at once
+    sensitivity: dict[str, float | None] | None  # the fields of Sensitivity; None for large logs
 
 
 class Unseen(TypedDict):

@@ -29,6 +29,7 @@ from dualq.offline.limited.asked import Asked
 from dualq.offline.shapes import PolicyChange, Updated
 from dualq.offline.stages import Counted, Modelled, count, model, prove, read, shared_factors, solve, with_shared_errors
 from dualq.offline.summary import estimate_summary
+from dualq.offline.together.iterated import SHARE_COUNTS, IterateFit
 
 Array = np.ndarray
 
@@ -36,7 +37,7 @@ MOST_CHANGES = 20  # states that are listed
 
 
 def update(
-    fit: Fit | NumberFit,
+    fit: Fit | NumberFit | IterateFit,
     log: object,
     *,
     since: Moment | None = None,
@@ -106,9 +107,11 @@ def opened_like(fit: Fit, log: object, **columns: Argument) -> Log:
     return read_log(log, **{**fit.read.reading, **told})
 
 
-def _table_of(fit: Fit | NumberFit) -> Fit:
+def _table_of(fit: Fit | NumberFit | IterateFit) -> Fit:
     if isinstance(fit, NumberFit):
         raise LogError("states of numbers have no counts to add to; learn again from both logs together")
+    if isinstance(fit, IterateFit):
+        raise LogError(f"a policy from iterates has no counts to add to; {SHARE_COUNTS}")
     if fit.solved.solver != "exact":
         raise LogError(
             f"the run was learned with the solver {fit.solved.solver!r}, row by row; learn again from both logs"

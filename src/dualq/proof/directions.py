@@ -127,6 +127,7 @@ def weigh(rows: OwnRows, one: Direction, t: float, sign: float) -> Weighed | Non
     """The weights a for which y = v / t + d(a); None where some slope is out of reach. sign -1 for ceilings."""
     d, a = np.zeros(one.v.size), np.zeros(one.logs.shape)
     C = rows.alpha * one.model.G[rows.column] - one.model.G_q[rows.pair]  # alpha h(s') - h_q = -C Z
+    omega, crossed, missing = np.zeros(0), np.zeros(0), one.v
     for _ in range(ROUNDS):
         y = one.v / t + d
         if not _shares(y, one.theta, one.logs, one.model.total > 0.0, a):

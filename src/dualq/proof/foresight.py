@@ -42,7 +42,8 @@ def foresee(rows: OwnRows, start: Array, reward_range: tuple[float, float], poss
         to_come.append(np.maximum((recent + 0.5) / max(size, 1.0) * left, 1.0))
         recent, size = FADING * recent + rows.visits[e], FADING * size + rows.sizes[e]
         left -= rows.sizes[e]
-    return Foresight(*(np.array(one) for one in zip(*found, strict=True)), np.array(to_come), rows.visits[1:])
+    occupancy, variance, reach = (np.array(one) for one in zip(*found, strict=True))
+    return Foresight(occupancy, variance, reach, np.array(to_come), rows.visits[1:])
 
 
 def _from_past(

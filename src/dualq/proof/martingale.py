@@ -18,7 +18,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from dualq.proof.directions import CLOSER, KINDS, Direction, direction, expected, multiples, paid, rates, weigh
 from dualq.proof.foresight import Foresight, foresee
@@ -245,7 +244,7 @@ def log_martingale(
             g, log_w = multiples(kind[1])
             theta = sign * tau * g[:, None, None] * u
             kinds.append(np.log(kind[2]) + _log_product(theta, log_w, Z, Q, reach))
-    return float(logsumexp(kinds))
+    return float(np.logaddexp.reduce(kinds))
 
 
 def _log_product(theta: Array, log_w: Array, Z: Array, Q: Array, reach: Array) -> float:
@@ -254,4 +253,4 @@ def _log_product(theta: Array, log_w: Array, Z: Array, Q: Array, reach: Array) -
     alive = np.logical_and.accumulate(x < 1.0, axis=1)
     psi = theta**2 * psi_ratio(np.where(alive, x, 0.0))
     exponent = np.where(alive, theta * Z - psi * Q, 0.0).sum(axis=1)
-    return float(logsumexp(log_w[:, None] + exponent, axis=0).sum())
+    return float(np.logaddexp.reduce(log_w[:, None] + exponent, axis=0).sum())

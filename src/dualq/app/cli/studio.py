@@ -6,12 +6,15 @@ import secrets
 import socket
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dualq.app.cli.shared import option
-from dualq.base import Json, LogError
+from dualq.base import LogError
+
+if TYPE_CHECKING:
+    from dualq.base import Json
 
 MISSING = "dualq studio needs the extra `studio`: pip install 'dualq[studio]', or uv run --extra studio dualq studio"
 

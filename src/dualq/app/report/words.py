@@ -477,4 +477,16 @@ def assumptions(fit: Fit) -> list[str]:
     promise = fit.certificate
     if promise is None:
         return []
-    return [sentence(words) for words in promise.assumptions[1 if promise.method == "proven" else 0 :]]
+    rests = [sentence(words) for words in promise.assumptions[1 if promise.method == "proven" else 0 :]]
+    return [*rests, *hidden_cause(fit)]
+
+
+def hidden_cause(fit: Fit) -> list[str]:
+    """How strong something that the state lacks would have to be; no test of a log sees it."""
+    found = fit.sensitivity
+    if fit.verdict != "better" or found is None:
+        return []
+    none = "by any factor up to 100, there would still be a gain"
+    gone = none if found.gone is None else f"by a factor of {found.gone:.3g}, there might be no gain"
+    less = "" if found.unproven is None else f"by a factor of {found.unproven:.3g}, the gain might not be proven; "
+    return [f"If decisions were based on something that the state lacks, and it changed their odds {less}{gone}."]

@@ -19,7 +19,7 @@ from dualq.app.report.number_pages import number_rules
 from dualq.app.report.number_pages import worth as number_worth
 from dualq.app.report.pages import frontier_spec
 from dualq.base import InfeasibleError, LogError, visible
-from dualq.offline import Estimate, Fit, NumberFit, load
+from dualq.offline import Estimate, Fit, IterateFit, NumberFit, load
 
 if TYPE_CHECKING:
     from dualq.app.studio.worker import Begin
@@ -37,7 +37,10 @@ Arguments = Mapping[str, object]
 
 @lru_cache(maxsize=6)
 def _loaded(folder: str, written: float) -> Fit | NumberFit:
-    return load(folder)
+    fit = load(folder)
+    if isinstance(fit, IterateFit):
+        raise LogError("this run was learned from iterates, which have no counts: the studio has nothing to show of it")
+    return fit
 
 
 def loaded(folder: str) -> Fit | NumberFit:

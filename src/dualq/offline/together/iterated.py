@@ -20,6 +20,7 @@ from dualq.offline.together.tracking import TrackingAgent
 
 Array = np.ndarray
 
+SHARE_COUNTS = 'learn together with share="masked counts"'  # what has counts has everything else
 ITERATE_FIT = "iterate fit"  # its tag in files
 
 REASON = (
