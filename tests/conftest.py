@@ -37,6 +37,11 @@ def pytest_configure(config):
         import_module("numba.core.config").CACHE_DIR = str(KERNELS / os.environ.get("PYTEST_XDIST_WORKER", "alone"))
 
 
+def pytest_collection_modifyitems(items):
+    """What waits for a browser begins first: the others fill the time."""
+    items.sort(key=lambda item: "browser" not in item.nodeid)
+
+
 def keep_bytecode():
     """This process, and all that it starts, keep the bytecode of what they import in the cache of the tests."""
     sys.dont_write_bytecode, sys.pycache_prefix = False, str(CACHE / "bytecode")

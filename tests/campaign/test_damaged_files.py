@@ -49,7 +49,7 @@ FILES = {make.__name__: make for make in (model, checkpoint, saved_fit)}
 
 
 @pytest.mark.parametrize("kind", FILES)
-@pytest.mark.parametrize("flips", [60, pytest.param(600, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("flips", [60, pytest.param(200, marks=pytest.mark.slow)])
 def test_a_flipped_bit_is_noticed_or_does_no_harm(tmp_path, kind, flips):
     path, opened = FILES[kind](tmp_path)
     whole, right, rng = path.read_bytes(), opened(), random.Random(flips)

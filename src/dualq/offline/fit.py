@@ -336,7 +336,8 @@ class Fit(Learned, Trusted):
 
     def frontier(self, cost: str, points: int = 20) -> Frontier:
         """The trade-off: the best value for every limit on a cost, with errors and what is proven."""
-        return frontier_of(self._estimates, self.asked, self.blocks, self._everywhere, self.confidence, cost, points)
+        confidence = 1.0 - (1.0 - self.confidence) / self.proven.looks
+        return frontier_of(self._estimates, self.asked, self.blocks, self._everywhere, confidence, cost, points)
 
     def summary(self) -> FitSummary:
         """The settings and the numbers, as plain values: what --json prints and fit.json keeps."""

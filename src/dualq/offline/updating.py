@@ -208,10 +208,10 @@ def _solved(old: Fit, modelled: Modelled, new: Log, begin: Callable[[str], None]
     proven = old.proven
     method = None if proven.certificate is None else proven.certificate.method
     limits = [_limit_again(one) for one in old.asked] or None
-    solved = solve(modelled, "exact", limits, old.solved.margin or "certified", old.confidence, method)
+    solved = solve(modelled, "exact", limits, old.solved.margin or "certified", old.confidence, method, proven.looks)
     if method is not None:
         begin("Proving floor and ceiling")
-    fit = Fit(prove(solved, old.confidence, method, proven.value_range, proven.assumed))
+    fit = Fit(prove(solved, old.confidence, method, proven.value_range, proven.assumed, proven.looks))
     changes = policy_changes(old, fit)
     return dataclasses.replace(
         fit,

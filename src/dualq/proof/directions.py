@@ -20,7 +20,7 @@ import numpy as np
 
 from dualq.base import kernel
 from dualq.proof.foresight import Foresight, quotas, standard_error
-from dualq.proof.isotropic import psi_ratio
+from dualq.proof.isotropic import ALIVE, psi_ratio
 from dualq.proof.own_rows import Fitted, OwnRows, errors_of, fitted
 
 Array = np.ndarray
@@ -77,9 +77,10 @@ def direction(
     theta = tau * g
     each = theta[:, None, None] * u
     x = each * reach
-    omega = each**2 * np.where(x < 1.0, psi_ratio(np.minimum(x, 1.0 - 1e-9)), 0.0)
+    alive = x < ALIVE
+    omega = each**2 * np.where(alive, psi_ratio(np.where(alive, x, 0.0)), 0.0)
     phi = INFLATED * (omega * squares).sum(axis=1).T
-    logs = np.where((x < 1.0).all(axis=1).T, log_w - phi, -np.inf)
+    logs = np.where(alive.all(axis=1).T, log_w - phi, -np.inf)
     v = np.where(model.total > 0.0, model.occupancy / np.where(model.total > 0.0, model.total, 1.0), 0.0)
     return Direction(u, model, off, squares, theta, log_w, omega, logs, level, float(rows.start @ model.V[:-1]), v)
 

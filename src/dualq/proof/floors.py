@@ -88,7 +88,8 @@ def floor_of(model: ConfidenceSet, V: Array, worst: float, allowed: Array, polic
             q = np.maximum(q, worst)
             target, choice = _choose(q, policy, allowed)
             missing = max(float((V[:S] - target).max()), 0.0) + 1e-13 * (np.abs(V).max() + abs(worst))
-            return Bound(np.maximum(V[:S] - missing / (1.0 - alpha), worst), q, choice, noise)
+            taken = missing / (1.0 - alpha)
+            return Bound(np.maximum(V[:S] - taken, worst), np.maximum(q - alpha * taken, worst), choice, noise)
         lost = give_up
     raise AssertionError("unreachable")
 

@@ -35,7 +35,8 @@ class Foresight(NamedTuple):
 
 def foresee(rows: OwnRows, start: Array, reward_range: tuple[float, float], possible: Array) -> Foresight:
     """What blocks expect; `start` (S,) must itself be known before the second block begins."""
-    found = [_from_past(rows, e, start, reward_range, possible) for e in range(1, len(rows.n))]
+    anywhere = np.append(np.ones(rows.num_states, bool), possible[-1])  # which states only end may show later
+    found = [_from_past(rows, e, start, reward_range, anywhere) for e in range(1, len(rows.n))]
     recent, size = rows.visits[0], rows.sizes[0]
     left, to_come = rows.sizes[1:].sum(), []
     for e in range(1, len(rows.n)):

@@ -29,6 +29,7 @@ LOG_WEIGHTS = -0.5 * NODES**2 - np.log(np.exp(-0.5 * NODES**2).sum())
 STEPS = np.linspace(0.0, 1.0, 49)  # of Z, where the conjugate is computed
 CAPS = 40  # of the slope, in the table of b
 MANY = 60  # successors of a pair, from which on the trace stands for the largest eigenvalue
+ALIVE = 1.0 - 1e-9  # of 1/R: rates nearer to it are left out
 WIDER = 1.0 + 1e-9  # what rounding may do to an eigenvalue
 
 
@@ -52,13 +53,16 @@ def ellipsoid(scale: Array, spread: Array, reach: Array, level: float) -> Ellips
     """Of rates x_j scale (K,), where Q <= spread (K,) and R <= reach (2, K); None where a pair has no rate left."""
     theta = scale[:, None] * NODES
     x = np.abs(theta) * np.where(theta > 0.0, reach[0][:, None], reach[1][:, None])
-    phi = np.where(x < 1.0, theta**2 * psi_ratio(np.minimum(x, 1.0 - 1e-9)) * spread[:, None], np.inf)
+    alive = x < ALIVE
+    phi = np.where(alive, theta**2 * psi_ratio(np.where(alive, x, 0.0)) * spread[:, None], np.inf)
     logs, kappa = LOG_WEIGHTS - phi, spread + 1.0 / scale**2
     tops = [np.where((logs > -np.inf) & (sign * theta > 0.0), sign * theta, 0.0).max(axis=1) for sign in (1.0, -1.0)]
     if not (np.minimum(*tops) > 0.0).all():
         return None
     sides = [_conjugate(theta, logs, kappa, sign, top) for sign, top in zip((1.0, -1.0), tops, strict=True)]
     cap = np.minimum(sides[0][0][:, -1], sides[1][0][:, -1])
+    if not (cap > 0.0).all():
+        return None  # rates of one side are all but dead, and L falls there
     caps = cap[:, None] * np.arange(1, CAPS + 1) / CAPS
     table = np.maximum(*(_worst_up_to(slopes, values, kappa, caps) for slopes, values in sides))
     return Ellipsoid(level, kappa, cap, table)

@@ -74,7 +74,8 @@ def certificate_of(
 
     counts        of the whole log, or of its blocks in time order (`counts_in_blocks`): about half as wide
     policy        any policy, chosen from the same log or not
-    start         where value is measured: weights per state, or {state label: weight}
+    start         where value is measured: weights per state, or {state label: weight}; fixed before the rows were seen
+                  (`learn` knows how to measure from what the log itself shows)
     available     {state label: [action labels]} or (S, A) booleans: what "any policy" may do; every action if not given
     method        "proven" (docs/certificate.md) or "bootstrap" (approximate: it may break its promise)
     value_range   what values can be, if more is known than the rewards' range says: (0, 1) where only the end pays 1
