@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TypeVar
 
-from dualq.base.errors import DualqError
+from dualq.base.errors import ArgumentError, DualqError
 
 T = TypeVar("T")
 
@@ -42,8 +42,8 @@ def _watched(function: Callable[..., object]) -> Callable[..., object]:
             from dualq.base.argument_kinds import misfits
 
             wrong = next(misfits(function, args, kwargs), None)
-            if wrong is None:
+            if wrong is None and not isinstance(error, OverflowError):
                 raise
-            raise wrong from error
+            raise wrong or ArgumentError(f"a number that was given is too large to compute with ({error})") from error
 
     return called

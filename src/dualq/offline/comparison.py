@@ -25,7 +25,7 @@ from typing import TypeAlias
 
 from scipy.special import ndtri
 
-from dualq.base import Label, LogError
+from dualq.base import InfeasibleError, Label, LogError
 from dualq.logs import Argument, Start
 from dualq.model import TablePolicy
 from dualq.offline.careful.selection_bias import Estimate
@@ -37,7 +37,7 @@ from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.number_evaluation import NumberEvaluation, NumberJudge, NumberTask, judged_log, judged_rule
 from dualq.offline.shapes import ComparisonSummary, Standing
 from dualq.offline.shown import PagesOf, Shown
-from dualq.offline.stages import Read, count, model, read
+from dualq.offline.stages import Modelled, Read, count, model, read, solve
 from dualq.offline.summary import estimate_summary
 from dualq.proof import Ledger
 
@@ -91,8 +91,9 @@ def compare(
     begin("Judging (the first run also compiles)")
     judge = Judge.of(model(counted, discount), limits, confidence, certificate, value_range, how_many=False)
     careful = judge.modelled.careful
-    own = {SO_FAR: careful.behaviour} | ({LEARNED: careful.policy} if learned else {})
-    given |= {name: _of_log(counts.support.policy_to_log(table), name) for name, table in own.items()}
+    given[SO_FAR] = _of_log(counts.support.policy_to_log(careful.behaviour), SO_FAR)
+    if learned:
+        given[LEARNED] = _of_log(_learned(judge.modelled, limits, confidence, certificate), LEARNED)
     found = [replace(judged(judge, one, assumed, begin), name=name) for name, one in given.items()]
     return Comparison(tuple(found), confidence)
 
@@ -103,6 +104,16 @@ def _check_names(policies: Mapping[str, PolicyGiven]) -> None:
     for name in policies:
         if name in (SO_FAR, LEARNED):
             raise LogError(f"a policy is named {name!r}, which is in the comparison anyway; give it another name")
+
+
+def _learned(modelled: Modelled, limits: LimitsGiven | None, confidence: float, certificate: str | None) -> TablePolicy:
+    """What dualq learns, within the limits; without them, where none can keep them."""
+    if limits is not None:
+        try:
+            return solve(modelled, "exact", limits, "certified", confidence, certificate).policy
+        except InfeasibleError:
+            pass
+    return modelled.counted.counts.support.policy_to_log(modelled.careful.policy)
 
 
 def _of_log(table: TablePolicy, name: str) -> GivenPolicy:
@@ -144,8 +155,15 @@ class Comparison(Shown):
 
     @cached_property
     def _order(self) -> dict[str, AnyEvaluation]:
-        """By name, the highest estimate first; those whose estimate has no error last."""
-        keys = [(e.expected.standard_error is None and not e.contradicted, -e.expected.value) for e in self.judged]
+        """By name, the highest estimate first; after them those without an error, and those that miss a limit."""
+        keys = [
+            (
+                any(limit.basis == "missed" for limit in e.limits),
+                e.expected.standard_error is None and not e.contradicted,
+                -e.expected.value,
+            )
+            for e in self.judged
+        ]
         return {self.judged[i].name: self.judged[i] for i in sorted(range(len(keys)), key=keys.__getitem__)}
 
     @property

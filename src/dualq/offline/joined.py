@@ -25,6 +25,7 @@ import numpy as np
 from dualq.base import Label, Labels, LogError, Rows, Stream
 from dualq.logs import Bins, Counts, Coverage, Finding, Log, NumberRows, OpenEnds, Trace, between, open_ends_of
 from dualq.offline.stages import Counted
+from dualq.offline.trust import TWICE
 
 Array = np.ndarray
 
@@ -301,7 +302,7 @@ class JoinedLog:
         then, now = self.old.span, None if trace is None else trace.span
         if then is None or now is None or now[0] > then[1]:
             return ()
-        return (f"the new log begins before the old one ends: {ORDER}, and rows that are in both are counted twice",)
+        return (f"the new log begins before the old one ends: {ORDER}, and {TWICE}",)
 
     def trace(self) -> Trace | None:
         """None: the old rows are not there."""

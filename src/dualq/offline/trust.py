@@ -28,6 +28,7 @@ Array = np.ndarray
 
 UNSEEN = 0.05  # of the policy's decisions, which may show a reward that was never seen
 RULE_OF_THREE = 3.0  # what did not happen in n rows has a probability of at most 3 / n, with 95% confidence
+TWICE = "rows that are in both are counted twice"
 SET_ASIDE = 0.005  # of the rows: more could change what is promised if they differ
 OPEN_SHARE, OPEN_TIMES = 0.05, 3.0  # of the policy's time in an open bin, and how much more than the log's is far more
 ASSUMPTIONS = ("set aside",)  # what a user may vouch for, learn(assume=...): the rows set aside are like the others
@@ -59,6 +60,8 @@ def doubts(
     share = coverage.skipped / max(1, coverage.rows + coverage.dropped + coverage.skipped)
     if share > SET_ASIDE and "set aside" not in (*contradicted, *assumed):
         reasons.append(f"{share:.1%} of the rows were set aside, and nothing says that they are like the others")
+    if any(TWICE in doubt for doubt in coverage.doubts):
+        reasons.append("rows that were learned from before may have been counted again")
     return tuple(reasons)
 
 

@@ -78,7 +78,14 @@ def verdict(e: AnyEvaluation) -> str:
         found = listed([f"that {reason}" for reason in distinct(e.withheld[: len(e.contradicted)])])
         return f"{word}. The log shows {found}, so the numbers below cannot be trusted."
     both = f"This policy is expected to earn {estimate(e.expected)}{_per(e)}; what was done so far earns "
-    return f"{word}. {both}{estimate(e.logged)}.{_difference(e)}"
+    return f"{word}. {both}{estimate(e.logged)}.{_difference(e)}{_missed(e)}"
+
+
+def _missed(e: AnyEvaluation) -> str:
+    """The limits that it is not even expected to keep, which belong beside the verdict."""
+    missed = [limit for limit in e.limits if limit.basis == "missed"]
+    found = [f"{limit.text} (it is expected to reach {number(limit.estimate.value)})" for limit in missed]
+    return f" But it does not keep {listed(found)}." if found else ""
 
 
 def _per(e: AnyEvaluation) -> str:

@@ -32,7 +32,7 @@ class Columns(Strict):
     terminal: Name | Literal[False] | None = None
     truncated: Name | Literal[False] | None = None
     costs: Names | Name | Literal[False] | None = None
-    propensity: Name | None = None
+    propensity: Name | Literal[False] | None = None
     bins: dict[Name, BinsOfColumn] | Literal["auto"] | None = None
     action_bins: Annotated[int, Field(ge=2, le=1000)] | Edges | None = None
     numbers: Names | Literal["auto"] | None = None
@@ -49,7 +49,8 @@ class Columns(Strict):
 
     def said(self) -> dict[str, object]:
         """What was said; the rest is found by dualq."""
-        return self.model_dump(exclude_none=True)
+        told = self.model_dump(exclude_none=True)
+        return {name: value for name, value in told.items() if (name, value) != ("propensity", False)}
 
 
 class Learning(Strict):
