@@ -82,7 +82,7 @@ MUTANTS = (
     Mutant(
         "a floor that rests on the iteration's convergence",
         "proof/floors.py",
-        "np.maximum(V[:S] - missing / (1.0 - alpha), worst)",
+        "np.maximum(V[:S] - taken, worst)",
         "np.maximum(V[:S], worst)",
         (f"{TWINS}::test_a_floor_does_not_rest_on_convergence",),
     ),
