@@ -113,7 +113,8 @@ class NaiveOwn:
                 squares[row[:2]] += row[4] * (row[2] + self.alpha * V[row[3]] - q[row[:2]]) ** 2
             pooled = sum(squares.values()) / max(self.size(mine), 1)
             variance = {p: (squares[p] + 2.0 * pooled) / (total[p] + 2.0) for p in self.pairs}
-            least, most = min(V[s] for s in self.places), max(V[s] for s in self.places)
+            anywhere = [*range(self.S), *([self.S] if self.S in self.places else [])]  # which only end is seen later
+            least, most = min(V[s] for s in anywhere), max(V[s] for s in anywhere)
             tiny = 1e-9 * (self.hi - self.lo)
             reach = [{p: max(q[p] - self.lo - self.alpha * least, tiny) for p in self.pairs},
                      {p: max(self.hi + self.alpha * most - q[p], tiny) for p in self.pairs}]  # fmt: skip

@@ -12,7 +12,7 @@ from dualq.app import cli
 from dualq.base import StateColumns, States
 from dualq.offline.approximate.evaluation import evaluated
 from dualq.offline.approximate.logged import logged
-from dualq.worlds import continuous
+from dualq.worlds import continuous, sample_log
 
 RULE = "order = 4 if stock <= 2 else 0"
 
@@ -40,6 +40,26 @@ def test_evaluate_prints_writes_and_gives_json(capsys, tmp_path):
         assert found[name] == pytest.approx(kept[name])
     assert found["certificate"]["lower"] < found["expected"]["value"] < found["certificate"]["upper"]
     assert kept["limits"][0]["basis"] == "proven"
+
+
+def test_a_limit_that_is_broken_stands_beside_the_verdict(capsys):
+    code, out, _ = run(capsys, "evaluate", "--policy", RULE, "--limit", "stockout<=0.1", "--certificate", "none")
+    assert code == 0
+    found = dualq.evaluate(sample_log.path(), RULE, **sample_log.COLUMNS, certificate=None)
+    reached = found.costs["stockout"].policy.value
+    assert reached > 0.1
+    assert f"But it does not keep stockout <= 0.1 (it is expected to reach {reached:.4g})." in " ".join(out.split())
+
+
+def test_compare_learns_within_the_limits_and_puts_what_keeps_them_first():
+    words = {**sample_log.COLUMNS, "limits": {"stockout": 0.2}, "certificate": None}
+    found = dualq.compare(sample_log.path(), {"never": "order = 0", "mine": RULE}, **words)
+    within = [limit.basis != "missed" for name in found.names for limit in found[name].limits]
+    assert within == sorted(within, reverse=True)
+    free = dualq.compare(sample_log.path(), {"mine": RULE}, **sample_log.COLUMNS, certificate=None)
+    cost = [c["learned"].costs["stockout"].policy.value for c in (found, free)]
+    assert cost[0] <= 0.2 + 1e-9 < cost[1]
+    assert found.best == "learned"
 
 
 def test_compare_prints_the_best_first(capsys, tmp_path, monkeypatch):

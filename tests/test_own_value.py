@@ -134,6 +134,21 @@ def test_no_noise_within_the_event_is_outside_the_ellipsoid():
         assert 0.6 * bound < most <= bound
 
 
+@pytest.mark.parametrize("short", [1e-1, 1e-5, 1e-6, 1e-7, 1e-10])
+def test_rates_that_are_all_but_dead_bound_nothing_too_tightly(short):
+    """The nodes of one side are within `short` of their pole: the bound of Z is no lower than Z on a grid can be."""
+    scale, spread, reach, level = np.array([0.1]), np.array([5000.0]), np.array([[(1.0 - short) / 0.05], [1.0]]), 5.0
+    found = ellipsoid(scale, spread, reach, level)
+    if found is None:
+        return
+    theta = scale[0] * NODES
+    x = np.abs(theta) * np.where(theta > 0.0, reach[0, 0], reach[1, 0])
+    phi = np.where(x < 1.0, theta**2 * psi_ratio(np.where(x < 1.0, x, 0.0)) * spread[0], np.inf)
+    Z = np.linspace(-1e4, 1e4, 20001)
+    L = np.logaddexp.reduce((LOG_WEIGHTS - phi)[:, None] + theta[:, None] * Z, axis=0)
+    assert np.abs(Z[level >= L]).max() <= norm(found, np.ones((1, 1))) * (1.0 + 1e-9)
+
+
 def log_with(simulator, size, seed):
     log = simulator.record(size, seed)
     return log, dualq.counts_in_blocks(log)

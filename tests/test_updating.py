@@ -154,6 +154,21 @@ def test_rows_that_overlap_are_said(plain):
     assert any("begins before the old one ends" in words for words in again.warnings)
 
 
+def test_looks_are_paid_for_after_an_update_too():
+    rows = shops(days=60)
+    early, late = (part(rows, keep) for keep in (rows["day"] < 40, rows["day"] >= 40))
+    old = dualq.learn(early, **SHOPS, looks=5)
+    new = dualq.update(old, late)
+    assert new.proven.looks == 5
+    assert new.ledger.delta == pytest.approx(old.ledger.delta)
+
+
+def test_rows_that_were_learned_from_prove_nothing_a_second_time(plain):
+    again = dualq.update(plain, part(shops(), shops()["day"] < 70))
+    assert "rows that were learned from before may have been counted again" in again.withheld
+    assert not again.promised
+
+
 def test_bins_stay_and_new_ones_are_in_their_order():
     rng = np.random.default_rng(0)
     rows = {"wear": rng.normal(size=800), "do": rng.integers(0, 2, 800), "pay": rng.integers(0, 5, 800)}

@@ -42,10 +42,11 @@ def misfits(
         given = signature.bind(*args, **kwargs).arguments
     except TypeError:  # unknown or missing arguments: Python's own words are clear
         return
+    hints = _hints(function)
     for name, parameter in signature.parameters.items():
         if name not in given or name in ("self", "cls"):
             continue
-        hint, value = _resolved(parameter.annotation, function), given[name]
+        hint, value = hints.get(name, object), given[name]
         if parameter.kind is parameter.VAR_KEYWORD:
             yield from _misfits_among(hint, typing.cast(Mapping[str, object], value))
         elif parameter.kind is not parameter.VAR_POSITIONAL and not fits(value, hint):
@@ -83,14 +84,12 @@ class _Names(dict[str, object]):
         return getattr(import_module(home), there)
 
 
-def _resolved(annotation: object, function: Callable[..., object]) -> object:
-    """What an annotation stands for; anything, where that cannot be told."""
-    if not isinstance(annotation, str):
-        return object if annotation is inspect.Parameter.empty else annotation
+def _hints(function: Callable[..., object]) -> dict[str, object]:
+    """What the annotations of a function stand for; nothing, where one of them names what is not there."""
     try:
-        return eval(annotation, {}, _Names(sys.modules[function.__module__]))
-    except Exception:
-        return object
+        return typing.get_type_hints(function, localns=_Names(sys.modules[function.__module__]))
+    except (NameError, KeyError, AttributeError, ImportError, TypeError):
+        return {}
 
 
 def fits(value: object, hint: Hint) -> bool:

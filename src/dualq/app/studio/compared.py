@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from dualq import offline
 from dualq.app.report.words import number, percent, small
 from dualq.base import Json
 
 Numbers = Mapping[str, Json]
-
-
-def offered() -> list[str]:
-    """Which of `export` and `compare` the library has, for handed_task.py."""
-    return [name for name in ("export", "compare") if name in offline.__all__]
 
 
 def run_facts(said: Numbers, task: Numbers) -> dict[str, Json]:

@@ -23,7 +23,7 @@ from fastapi.staticfiles import StaticFiles
 
 from dualq._version import __version__
 from dualq.app.studio import asked
-from dualq.app.studio.compared import compared, offered, run_facts
+from dualq.app.studio.compared import compared, run_facts
 from dualq.app.studio.guard import REPORT_POLICY, Guard, key_of, opens
 from dualq.app.studio.jobs import Jobs
 from dualq.app.studio.workers import Crashed, Lane
@@ -152,7 +152,7 @@ async def session(here: Here, request: Request) -> Response:
         if here.space.all_runs():
             here.warm(here.fits, "ready")
     facts = {"version": __version__, "max_upload": here.max_upload, "workspace": str(here.space.folder)}
-    return JSONResponse({**facts, "offered": offered()})
+    return JSONResponse(facts)
 
 
 # ---- logs

@@ -30,7 +30,7 @@ function exported(id) {
   return h("section", {}, h("h2", {}, "For other systems"), h("div", { class: "row" }, form, h("button", { type: "button", onclick: write }, "Write it"), box));
 }
 
-export async function report({ main, id, signal, offered }) {
+export async function report({ main, id, signal }) {
   put(main, head("Report and export", "Opening the run ..."));
   const fit = await get(`/runs/${id}`, signal);
   const page = fit.files.find((file) => file.name === "report.html");
@@ -38,7 +38,7 @@ export async function report({ main, id, signal, offered }) {
   put(main, head("Report and export", "The same report that `dualq learn --out` writes: one file, to send or to print.",
     page && h("button", { type: "button", onclick: () => frame.contentWindow.print() }, "Print, or save as PDF"), page && h("a", { class: "button", href: page.address, target: "_blank", rel: "noopener" }, "Open it alone"), page && h("a", { class: "button primary", href: `${page.address}&save=1`, download: "report.html" }, "Download the report")),
     h("section", {}, h("h2", {}, "Files"), h("ul", { class: "list files" }, fit.files.map((file) => h("li", {}, h("a", { href: `${file.address}&save=1`, download: file.name }, file.name), h("span", { class: "muted" }, rich(WORDS[file.name] ?? "")), h("span", { class: "muted tabular" }, bytes(file.size)))))),
-    offered.includes("export") && exported(id),
+    exported(id),
     h("section", {}, h("h2", {}, "In Python"), copyable("Load the run", `import dualq\nfit = dualq.load("${id}")\nprint(fit)`)),
     frame && h("section", {}, h("h2", {}, "The report"), frame));
 }

@@ -4,13 +4,13 @@ import { h, head, note, put, section, table } from "./dom.js";
 import { jobsList } from "./jobs.js";
 import { understood } from "./mapping.js";
 
-export async function compare({ main, signal, offered }) {
+export async function compare({ main, signal }) {
   const all = await get("/runs", signal);
   const chosen = new Set(all.slice(0, 3).map((run) => run.id)), box = h("div", {});
   put(main, head("Compare", "Runs side by side: what each is expected to earn, what is guaranteed, and what it costs."),
     all.length === 0 ? h("p", { class: "muted" }, "There is no run yet.") : [h("fieldset", { class: "chooser" }, h("legend", {}, "Runs"), all.map((run) => h("label", { class: "check" }, h("input", { type: "checkbox", checked: chosen.has(run.id), onchange: (e) => { if (e.target.checked) chosen.add(run.id); else chosen.delete(run.id); draw(); } }), h("bdi", {}, run.title), h("span", { class: "muted" }, run.limits.join(", "))))), box]);
 
-  if (offered.includes("compare")) main.append(await judging(all, chosen, signal));
+  main.append(await judging(all, chosen, signal));
 
   async function draw() {
     if (!chosen.size) { put(box, h("p", { class: "muted" }, "Choose at least one.")); return; }

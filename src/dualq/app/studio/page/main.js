@@ -38,7 +38,7 @@ async function show() {
     ?? (kind === "log" ? LOG.find(([at]) => at === what)?.[2] : kind === "run" ? RUN.find(([at]) => at === what)?.[2] : undefined);
   try {
     if (!page) throw new Error("There is no such page.");
-    await page({ main, id, signal, offered: here.offered, go: (to) => { location.hash = to; }, forget: (which) => { here[which] = null; kept.set(which, null); steps(path); } });
+    await page({ main, id, signal, go: (to) => { location.hash = to; }, forget: (which) => { here[which] = null; kept.set(which, null); steps(path); } });
   } catch (error) {
     if (signal.aborted) return;
     const gone = error.status === 404;
@@ -54,7 +54,7 @@ async function show() {
 }
 
 async function begin() {
-  try { here.offered = (await get("/session")).offered; } catch (error) {
+  try { await get("/session"); } catch (error) {
     put(main, h("div", { class: "head" }, h("h1", {}, "The studio is closed to this tab")), h("p", { class: "note warn", role: "alert" }, error.message));
     return;
   }
