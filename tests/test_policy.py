@@ -75,6 +75,23 @@ def test_a_stalled_iteration_falls_back_to_the_direct_solver(monkeypatch):
     np.testing.assert_allclose(chains.solve_chain(P, 0.99, b), expected, rtol=1e-11)
 
 
+def test_an_order_is_looked_for_only_where_there_can_be_a_narrow_one():
+    """A walk along a line is narrow however its states are numbered; with a place that all lead to nothing is."""
+    states = chains.LARGE + 1
+    places = np.random.default_rng(0).permutation(states)
+    here, there = np.r_[places[:-1], places[-1]], np.r_[places[1:], places[-1]]
+    walk = sp.csr_array((np.ones(states), (here, there)), shape=(states, states))
+    order = chains.good_order(walk)
+    moved = sp.coo_array(walk[order][:, order])
+    assert np.abs(moved.coords[0] - moved.coords[1]).max() <= 2
+    hub = sp.csr_array(0.5 * walk + sp.csr_array((np.full(states, 0.5), (here, np.zeros(states, int))), walk.shape))
+    assert (chains.good_order(hub) == np.arange(states)).all()
+    x = chains.solve_chain(hub, 0.9, np.sin(here))
+    np.testing.assert_allclose(
+        sp.linalg.spsolve(sp.eye_array(states, format="csc") - 0.9 * hub, np.sin(here)), x, rtol=1e-9
+    )
+
+
 @given(case=mdp_and_policy())
 @settings(max_examples=50, deadline=None, derandomize=True)
 def test_the_error_of_a_value_is_bounded(case):

@@ -25,22 +25,52 @@ Array = np.ndarray
 
 NARROW = 8  # half bandwidth up to which elimination within the band is tried first
 SMALL = 64  # states up to which systems are dense
+LARGE = 2_000  # states from which on an order is looked for only where there can be a good one ...
+FEW_STEPS = 12  # ... which there cannot, where so many steps lead to half of all states
 REFINEMENTS = 8
 SWEEPS = 400  # Gauss-Seidel sweeps that BiCGSTAB may spend on one correction
 
 
-def solve_chain(P: sp.csr_array, discount: float, b: Array, transpose: bool = False) -> Array:
-    """Solve x = b + alpha P x (with P' if transpose) to rounding."""
+def solve_chain(P: sp.csr_array, discount: float, b: Array, transpose: bool = False, tolerance: float = 0.0) -> Array:
+    """Solve x = b + alpha P x (with P' if transpose) to rounding, or till x changes by a tolerance only."""
     if transpose:
         P = sp.csr_array(P.T)
     if b.size <= SMALL:
         return solve_dense(P.toarray(), discount, b)
-    return solve_ordered(P, discount, b, good_order(P), np.zeros(b.size))
+    return solve_ordered(P, discount, b, good_order(P), np.zeros(b.size), tolerance)
 
 
 def good_order(P: sp.csr_array) -> Array:
     """An order of the states in which P is narrow, if there is one; good for chains with about the same transitions."""
-    return reverse_cuthill_mckee(sp.csr_array(P + P.T), symmetric_mode=True)
+    both = sp.csr_array(P + P.T)
+    states = both.indptr.size - 1
+    if states > LARGE and _reaches_all(both.indptr, both.indices):
+        return np.arange(states)
+    return reverse_cuthill_mckee(both, symmetric_mode=True)
+
+
+@kernel
+def _reaches_all(ptr, idx):
+    """Whether a few steps from the busiest state lead to half of all: then no order is narrow."""
+    n = ptr.size - 1
+    order, seen = np.empty(n, np.int64), np.zeros(n, np.bool_)
+    busiest = 0
+    for t in range(n):
+        if ptr[t + 1] - ptr[t] > ptr[busiest + 1] - ptr[busiest]:
+            busiest = t
+    order[0], seen[busiest] = busiest, True
+    begin, end = 0, 1
+    for _ in range(FEW_STEPS):
+        reached = end
+        for i in range(begin, end):
+            for j in range(ptr[order[i]], ptr[order[i] + 1]):
+                u = idx[j]
+                if not seen[u]:
+                    seen[u] = True
+                    order[reached] = u
+                    reached += 1
+        begin, end = end, reached
+    return 2 * end > n
 
 
 def solve_ordered(

@@ -168,7 +168,7 @@ class AverageBounds:
         return self.sign * (1.0 - self.alpha) * self.low
 
     def _bounds(self, policy: Array, sign: float) -> list[Bound]:
-        f = sign * plug_in_value(self.sets["behaviour"], policy, 0.5 * (self.low + self.high))
+        f = sign * plug_in_value(self.sets["optimal"], policy, 0.5 * (self.low + self.high))
         worst = self.low if sign > 0.0 else -self.high
         return [floor_of(one, f, worst, self.everything, policy, sign) for one in self.sets.values()]
 

@@ -107,12 +107,14 @@ def boundary(n, spread, scales, rates, weights, level):
                 top = max(top, rates[alive[k]] * x - phi[k])
             mass, slope = 0.0, 0.0
             for k in range(count):
-                share = np.exp(rates[alive[k]] * x - phi[k] - top)
-                mass += share
-                slope += share * rates[alive[k]]
+                under = rates[alive[k]] * x - phi[k] - top
+                if under > -40.0:  # else it is nothing beside the largest, to the last digit
+                    share = np.exp(under)
+                    mass += share
+                    slope += share * rates[alive[k]]
             step = (top + np.log(mass) - level) * mass / slope
             x -= step
-            if not step > 1e-12 * x:
+            if not step > 1e-7 * x:  # the next step would be of the order of its square
                 break
         noise[p] = x * (1.0 + 1e-10)
     return noise

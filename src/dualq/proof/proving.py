@@ -214,15 +214,13 @@ def _ceilings(model: ConfidenceSet, best: Array, merged: Counts, ask: Question, 
 
 
 def _proven_says_something(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledger) -> bool:
-    """Whether `proven` would be informative by the events of pairs alone: an estimate, and a cheap one."""
+    """Whether `proven` would be informative by one event of pairs alone: an estimate, and a cheap one."""
     pairs, _ = shared_out(blocks, ledger)
-    sets = confidence_sets(coarse(blocks), merged, ask.alpha, pairs)
-    best = _best_plug_in(merged, ask)
-    f = plug_in_value(sets["optimal"], ask.policy, float(ask.start @ best[:-1]))
-    lows, highs = policy_bounds(sets, f, ask)
-    lower = max(float(ask.start @ bound.value) for bound in lows)
-    upper = -max(float(ask.start @ bound.value) for bound in highs)
-    return says_something(lower, upper, ask.value_range)
+    model = confidence_sets(coarse(blocks), merged, ask.alpha, pairs)["optimal"]
+    f = plug_in_value(model, ask.policy, float(merged.reward_sum.sum()) / max(merged.total, 1) / (1.0 - ask.alpha))
+    floor = floor_of(model, f, ask.value_range[0], ask.allowed, ask.policy, 1.0)
+    lower, estimate = float(ask.start @ floor.value), float(ask.start @ f[:-1])
+    return says_something(lower, 2.0 * estimate - lower, ask.value_range)  # the ceiling is about as far away
 
 
 def _best_plug_in(merged: Counts, ask: Question) -> Array:

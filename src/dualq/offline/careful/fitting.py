@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dualq.model import MDP, TablePolicy
+from dualq.model import MDP, TablePolicy, solve_chain
 from dualq.offline.careful.pooling import Lean, Rows, bernstein_penalty, leaning, pooling_shares, row_variance
 from dualq.solvers import solve_dynamic
 
@@ -24,6 +24,7 @@ Array = np.ndarray
 STRENGTH = 0.5  # z at pessimism 1
 POOLING_ROUNDS = 2  # rounds in which the pooling still follows V
 ROUNDS = 12
+NEAR = 1e-12  # how exactly the chance of an unknown state is found
 SETTLED = 1e-5  # movement of V, relative to how far values differ, at which the rounds end
 
 
@@ -94,8 +95,9 @@ def _chance_unknown(rows: Rows, mdp: MDP, policy: TablePolicy) -> float:
     """By how much the log's average value rises with what states never left are worth."""
     if not rows.unknown.any():
         return 0.0
-    ends = np.where(rows.unknown[:, None], 1.0 - mdp.discount, 0.0) * np.ones(rows.n.shape)
-    return float(rows.total @ policy.value(mdp.paying(ends))) / rows.total.sum()
+    P, _ = policy.chain(mdp)
+    reached = solve_chain(P, mdp.discount, np.where(rows.unknown, 1.0 - mdp.discount, 0.0), tolerance=NEAR)
+    return float(rows.total @ reached) / rows.total.sum()
 
 
 def _optimal(mdp: MDP) -> Array:
