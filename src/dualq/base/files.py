@@ -80,11 +80,15 @@ def _is_running(process: int) -> bool:
     return True
 
 
-def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, ArrayLike]) -> None:
-    """Write named arrays (anything NumPy can hold without objects) with their digest."""
+def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, ArrayLike], small: bool = False) -> None:
+    """Write named arrays (anything NumPy can hold without objects) with their digest; `small` takes longer."""
     named = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, sha256=np.frombuffer(_digest(named), np.uint8), **named)
+    named["sha256"] = np.frombuffer(_digest(named), np.uint8)
+    method, buffer = zipfile.ZIP_DEFLATED if small else zipfile.ZIP_STORED, io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method, compresslevel=1) as packed:  # higher levels: 3 times as long, 5% smaller
+        for name, array in named.items():
+            with packed.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, array, allow_pickle=False)
     write_whole(path, buffer.getvalue())
 
 

@@ -55,7 +55,7 @@ def write_saved(path: str | os.PathLike[str], kinds: Iterable[Kind], **roots: ob
     """Write nouns by name, with all that they hold; what comes first names the arrays that it shares with others."""
     packer = Packer(kinds)
     trees = {name: packer.pack(value, "" if i == 0 else name) for i, (name, value) in enumerate(roots.items())}
-    save_arrays(path, {**packer.arrays, TREE: as_json_array({"format": FORMAT, **trees})})
+    save_arrays(path, {**packer.arrays, TREE: as_json_array({"format": FORMAT, **trees})}, small=True)
 
 
 def read_saved(path: str | os.PathLike[str]) -> tuple[dict[str, Tree], dict[str, Array]]:
