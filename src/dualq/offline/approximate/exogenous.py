@@ -19,7 +19,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from scipy.stats import f as fisher
+from scipy.special import fdtrc  # scipy.stats takes longer to import than all of dualq
 
 from dualq.logs import NumberRows
 from dualq.offline.approximate.features import Features
@@ -84,4 +84,4 @@ def _doubt(x: Array, eps: Array, rows: NumberRows) -> Array:
     if actions < 2:
         return np.zeros(eps.shape[1])
     ratio = (explained / ((actions - 1) * D)) / np.maximum(left / (used - actions * D), np.finfo(float).tiny)
-    return fisher.sf(ratio, (actions - 1) * D, used - actions * D)
+    return fdtrc((actions - 1) * D, used - actions * D, np.maximum(ratio, 0.0))
