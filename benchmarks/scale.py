@@ -1,0 +1,189 @@
+"""Large: what `learn` costs as states and rows grow, what starting costs, and how large a saved fit is.
+
+uv run --all-extras --group bench python benchmarks/scale.py [--only learn rows start] [--long]
+
+learn     CPU seconds of the stages of `learn` with a certificate, ten rows a state, beside one exact solve of the true
+          model; a Garnet (5 actions, 4 successors) and a queue, every state as likely. `slope` is that of log time over
+          log states between the smallest and the largest. The saved fit in megabytes. --long: a million states too
+rows      ten million rows of 14 states: read_log, coverage, blocks, learn; beside one bare GROUP BY of the same rows
+          with their next states. --long: a hundred million too
+start     CPU seconds of commands, files in the cache of the disk and kernels compiled: the least of three
+
+Every size is a process of its own, so that its peak memory can be told.
+"""
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from common import markdown, publish
+
+import dualq
+from dualq import problems
+from dualq.offline import stages
+from dualq.worlds import sample_log
+
+SIZES, LONG_SIZE = (1_000, 10_000, 100_000), 1_000_000
+ROWS_A_STATE = 10
+
+
+def simulated(kind, states):
+    return problems.garnet(states, 5, 4, discount=0.9, seed=1) if kind == "Garnet" else problems.queue(states - 1)
+
+
+def recorded(mdp, rows, path):
+    """Rows from every pair alike, with their next states, as a Parquet file."""
+    rng, A = np.random.default_rng(0), mdp.num_actions
+    pairs = np.flatnonzero(mdp.available.ravel())[rng.integers(mdp.available.sum(), size=rows)]
+    P = mdp.transitions.tocsr()
+    ends = np.cumsum(P.data)
+    below = np.where(P.indptr[pairs] > 0, ends[P.indptr[pairs] - 1], 0.0)
+    drawn = np.searchsorted(ends, below + rng.random(rows) * (ends[P.indptr[pairs + 1] - 1] - below), side="right")
+    drawn = np.clip(drawn, P.indptr[pairs], P.indptr[pairs + 1] - 1)
+    columns = {"s": pairs // A, "a": pairs % A, "r": mdp.rewards.ravel()[pairs], "n": P.indices[drawn]}
+    pq.write_table(pa.table(columns), path)
+
+
+def timed(function):
+    """What a function gives, and its CPU seconds."""
+    began = time.process_time()
+    return function(), time.process_time() - began
+
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+
+
+def learn_once(kind, states):
+    """The stages of one `learn`, after one of the shipped log: kernels are compiled then."""
+    dualq.learn(sample_log.path(), **sample_log.COLUMNS)
+    mdp = simulated(kind, states).mdp
+    dualq.solve(mdp)
+    _, exact = timed(lambda: dualq.solve(mdp))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log.parquet"
+        recorded(mdp, ROWS_A_STATE * states, path)
+        low, high = float(mdp.rewards.min()), float(mdp.rewards.max())
+        discount, mdp = mdp.discount, None
+        options = {"state": "s", "action": "a", "reward": "r", "next_state": "n", "reward_range": (low, high)}
+        read, reading = timed(lambda: stages.read(path, **options, approximation="table"))
+        counted, counting = timed(lambda: stages.count(read))
+        modelled, modelling = timed(lambda: stages.model(counted, discount=discount))
+        solved, solving = timed(lambda: stages.solve(modelled))
+        proven, proving = timed(lambda: stages.prove(solved))
+        dualq.Fit(proven).save(Path(folder) / "run")
+        size = (Path(folder) / "run" / "solution.npz").stat().st_size / 1e6
+    return [exact, reading + counting, modelling + solving, proving, peak(), size]
+
+
+def rows_once(rows):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log.parquet"
+        duckdb.sql(
+            f"copy (select i // 1000 as episode, i % 1000 as t, (hash(i) % 14)::int as s,"
+            f" (hash(7 * i + 1) % 4)::int as a, (hash(3 * i) % 100) / 10.0 as r"
+            f" from range({rows}) t(i)) to '{path}' (format parquet)"
+        )
+        con = duckdb.connect()
+        followed = f"select s, a, r, lead(s) over (partition by episode order by t) as n from '{path}'"
+        bare = f"select s, a, n, count(*), sum(r), sum(r * r), min(r), max(r) from ({followed}) group by s, a, n"
+        _, group_by = timed(lambda: con.sql(bare).fetchall())
+        con.close()
+        before = peak()
+        options = {"state": "s", "action": "a", "reward": "r", "episode": "episode", "time": "t"}
+        log, reading = timed(lambda: dualq.read_log(path, **options))
+        _, covering = timed(log.coverage)
+        _, cutting = timed(lambda: log.counts_between([rows * i // 17 for i in range(18)]))
+    return [group_by, before, reading, covering, cutting, peak()]
+
+
+def started(command, folder):
+    """The least CPU seconds of three runs."""
+    spent = []
+    for _ in range(3):
+        began = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-m", "dualq", *command], cwd=folder, capture_output=True, check=True)
+        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent.append(ended.ru_utime - began.ru_utime + ended.ru_stime - began.ru_stime)
+    return min(spent)
+
+
+def apart(what, *arguments):
+    """A measurement in a process of its own."""
+    command = [sys.executable, __file__, "--once", what, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def learn_table(long):
+    lines = []
+    for kind in ("Garnet", "queue"):
+        sizes = [*SIZES, *([LONG_SIZE] if long else [])]
+        found = [apart("learn", kind, states) for states in sizes]
+        for states, (exact, reading, modelling, proving, memory, size) in zip(sizes, found, strict=True):
+            whole = reading + modelling + proving
+            times = [f"{x:.2f}" for x in (reading, modelling, proving, whole, exact)]
+            lines.append([kind, f"{states:,}", *times, f"{whole / exact:.0f}", f"{memory:.2f}", f"{size:.1f}"])
+        ratio = np.log(sizes[-1] / sizes[0])
+        slopes = [np.log(found[-1][i] / found[0][i]) / ratio for i in (1, 2, 3)]
+        lines.append([kind, "slope", *(f"{x:.2f}" for x in slopes), "", "", "", "", ""])
+    names = "problem|states|read, count|model, solve|certificate|together|one exact solve|times that|peak GB|saved MB"
+    return markdown(names.split("|"), lines)
+
+
+def rows_table(long):
+    lines = []
+    for rows in (10**7, *([10**8] if long else [])):
+        group_by, before, reading, covering, cutting, memory = apart("rows", rows)
+        times = [f"{x:.1f}" for x in (reading, covering, cutting, group_by)]
+        lines.append([f"{rows:,}", *times, f"{(reading + covering) / group_by:.1f}", f"{before:.2f}", f"{memory:.2f}"])
+    names = "rows|read_log|coverage|blocks|bare GROUP BY|read and coverage, times that|peak GB before|peak GB after"
+    return markdown(names.split("|"), lines)
+
+
+def start_table():
+    with tempfile.TemporaryDirectory() as folder:
+        commands = {
+            "dualq --help": (["--help"], 0.15),
+            "dualq learn (the shipped log, a report written)": (["learn", "--out", "run"], 1.5),
+            "dualq learn --json": (["learn", "--json"], None),
+            "dualq act run": (["act", "run", "--state", '{"stock": 1, "season": "summer"}'], 0.3),
+        }
+        lines = [[name, f"{started(one, folder):.2f}", bar or ""] for name, (one, bar) in commands.items()]
+    return markdown(["command", "CPU s", "bar"], lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=["learn", "rows", "start"], default=["learn", "rows", "start"])
+    parser.add_argument("--long", action="store_true")
+    parser.add_argument("--once", nargs="+", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.once:
+        what, *arguments = given.once
+        found = learn_once(arguments[0], int(arguments[1])) if what == "learn" else rows_once(int(arguments[0]))
+        print(json.dumps(found))
+        return
+    load = f"Load average {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores. CPU seconds.\n\n"
+    tables = {"learn": learn_table, "rows": rows_table, "start": lambda _: start_table()}
+    for what in given.only:
+        publish(f"Large: {what} (benchmarks/scale.py)", load + tables[what](given.long))
+
+
+if __name__ == "__main__":
+    main()
