@@ -21,6 +21,7 @@ from dualq.proof.evidence import Evidence
 
 Array = np.ndarray
 
+AT_A_TIME = 50_000  # pairs: between two of these somebody may stop the program
 SPACING = 0.15  # between the logarithms of two rates
 TYPICAL = 0.25  # of the rewards' range: the standard deviation of r + alpha V(s') that the rates suit best ...
 SHARP = 0.6  # ... and how sharply, in the logarithm
@@ -51,10 +52,15 @@ def noise_of(
         off = r[e] / np.maximum(n[e], 1.0) + f[evidence.columns] - m[pair]
         spread.append(evidence.per_pair(evidence.scatter[e] + n[e] * off**2))
         scatter_r.append(evidence.per_pair(evidence.scatter[e]))
-    spread, scales = np.array(spread), np.array(scales)  # (blocks, pairs), (blocks, 2, pairs)
+    spread, sides = np.array(spread), np.array(scales).transpose(1, 0, 2)  # (blocks, pairs), (2, blocks, pairs)
     rates, weights = _prior(level, rows, evidence, (low, high), alpha)
-    sides = (np.ascontiguousarray(scales[:, side]) for side in range(2))
-    noise = np.array([boundary(evidence.per_pair(n), spread, scale, rates, weights, level) for scale in sides])
+    visits = evidence.per_pair(n)
+    noise = np.empty((2, N.shape[1]))
+    for begin in range(0, N.shape[1], AT_A_TIME):
+        some = slice(begin, begin + AT_A_TIME)
+        for side, scale in enumerate(sides):
+            rows_of, off, wide = (np.ascontiguousarray(x[:, some]) for x in (visits, spread, scale))
+            noise[side, some] = boundary(rows_of, off, wide, rates, weights, level)
     part = np.array(scatter_r).sum(axis=0) / np.maximum(spread.sum(axis=0), 1e-300)
     return noise, np.minimum(part, 1.0)
 
