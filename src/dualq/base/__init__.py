@@ -8,6 +8,7 @@ wording      numbers and names in sentences
 labels       labels of states and actions <-> indices
 numbers      numbers, ranges and weights as users give them, checked
 files        arrays on disk: whole or not at all, checked, never unpickled
+spreadsheets CSV for people, of which no text becomes a formula
 kernels      the one decorator of compiled kernels, and random numbers inside them
 transitions  rows as algorithms read them, a chunk at a time
 """
@@ -63,6 +64,8 @@ if TYPE_CHECKING:
     from dualq.base.places import as_numbers as as_numbers
     from dualq.base.places import column_of as column_of
     from dualq.base.places import distinct as distinct
+    from dualq.base.spreadsheets import csv_text as csv_text
+    from dualq.base.spreadsheets import unguarded as unguarded
     from dualq.base.state_columns import StateColumns as StateColumns
     from dualq.base.state_columns import States as States
     from dualq.base.transitions import WALK_STREAM as WALK_STREAM
