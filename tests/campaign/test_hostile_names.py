@@ -20,7 +20,7 @@ SQL = ["x'; DROP TABLE log; --", 'a" OR "1"="1', "a]b", "a`b", "x\\", "%s", "{0}
 def test_text_comes_back_and_is_no_formula(text):
     cell = guarded(text)
     assert unguarded(cell) == text
-    assert cell[:1] not in ("=", "+", "-", "@", "\t", "\r") or cell[0] in "+-" and abs(float(cell)) < float("inf")
+    assert cell[:1] not in ("=", "+", "-", "@", "\t", "\r") or (cell[0] in "+-" and abs(float(cell)) < float("inf"))
 
 
 def test_no_two_texts_are_written_alike():

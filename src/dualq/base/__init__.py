@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     from dualq.base.files import as_json_array as as_json_array
     from dualq.base.files import from_json_array as from_json_array
     from dualq.base.files import load_arrays as load_arrays
+    from dualq.base.files import locked as locked
     from dualq.base.files import save_arrays as save_arrays
     from dualq.base.files import verified as verified
     from dualq.base.files import write_whole as write_whole
+    from dualq.base.files import written_together as written_together
     from dualq.base.front_door import door as door
     from dualq.base.kernels import advance as advance
     from dualq.base.kernels import below as below
