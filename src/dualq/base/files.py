@@ -7,6 +7,7 @@ shape and bytes. Text (labels, settings) is kept as JSON in an array of bytes.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import io
 import json
@@ -52,7 +53,7 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
     """
     path = Path(path)
     if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; give the name of a file")
+        raise IsADirectoryError(errno.EISDIR, "is a folder; give the name of a file", str(path))
     if path.exists() and not path.is_file():
         path.write_bytes(content)
         return

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Concatenate, ParamSpec, TypeVar
@@ -25,6 +24,7 @@ from dualq.logs.reading.engines import import_or_say
 from dualq.logs.reading.files import files_of, kind_of, open_arrow, open_csv, open_excel, open_json, open_parquet
 from dualq.logs.reading.frames import FRAMES, ArrowStream, of_arrays, of_arrow, of_minari
 from dualq.logs.reading.sources import Source, Told, short
+from dualq.logs.reading.urls import is_url, split_table, without_password
 
 _ALL = (
     "a path, a glob, a URL, an Ibis table, a pandas, Polars, Arrow or Spark frame, "
@@ -54,7 +54,7 @@ def about_source(
     def reading(source: object, *arguments: Options.args, **options: Options.kwargs) -> Answer:
         if not isinstance(source, str | os.PathLike):
             return read(source, *arguments, **options)
-        with about(path=str(source)):
+        with about(path=without_password(source)):
             return read(source, *arguments, **options)
 
     return reading
@@ -102,14 +102,14 @@ def _names(columns: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _open_path(path: str, told: Told) -> Source:
-    path, _, inside = path.partition("::")
+    path, inside = split_table(path)
     told = replace(told, table=inside or told.table)
     if path.startswith("minari:"):
         import_or_say("minari", "minari")
         import minari
 
         return of_minari(minari.load_dataset(path.removeprefix("minari:").removeprefix("//")))
-    if re.match(r"^[a-z]+://", path):
+    if is_url(path):
         return of_url(path, told.table)
     files = files_of(path)
     kinds = {kind_of(file) for file in files}
