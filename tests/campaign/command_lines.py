@@ -150,7 +150,7 @@ def wrong_with(line: list[str]) -> str | None:
         return f"no answer in {LIMIT} seconds"
     except BaseException as error:
         return "".join(traceback.format_exception(error)[-3:]).strip().replace("\n", "\n    ")
-    said = [text for text in err.splitlines() if text]
+    said = [text for text in err.splitlines() if text and not text.endswith(" ...")]  # stages that last are named
     if code not in (0, 2, 3) and not (code == 130 and line[0] in WAIT):
         return f"exit code {code}: {err}"
     if code == 2 and (len(said) != 1 or not said[0].startswith("dualq: ") or out):
