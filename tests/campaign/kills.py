@@ -24,12 +24,13 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
+from dualq.errors import CheckpointError
+
 import dualq
 from dualq.app import cli
 from dualq.app.studio import learn_task
 from dualq.app.studio.workspace import Workspace, given_log, plain_task
 from dualq.base import files
-from dualq.errors import CheckpointError
 
 for module in ("ibis.backends.duckdb", "duckdb", "pyarrow.parquet", "scipy.optimize", "scipy.stats", "dualq.offline"):
     import_module(module)
@@ -99,13 +100,14 @@ def jobs(folder: Path) -> list[Job]:
 
         return put
 
+    learn, update = ["learn", str(two), *TOLD, "--out", str(run)], ["update", str(old), str(two), "--out", str(more)]
     return [
-        Job("learn", lambda: cli.run(["learn", str(two), *TOLD, "--out", str(run)]), lambda: saved_fit(run), again(run)),
-        Job("update", lambda: cli.run(["update", str(old), str(two), "--out", str(more)]), lambda: saved_fit(more), again(more)),
+        Job("learn", lambda: cli.run(learn), lambda: saved_fit(run), again(run)),
+        Job("update", lambda: cli.run(update), lambda: saved_fit(more), again(more)),
         training(folder / "train.ckpt"),
         reproducing(folder / "paper"),
         in_studio(folder / "studio", two),
-    ]  # fmt: skip
+    ]
 
 
 def training(path: Path) -> Job:
@@ -146,7 +148,11 @@ def in_studio(folder: Path, log: Path) -> Job:
     def learn() -> object:
         space = Workspace.at(folder)
         task = {"path": str(log), "columns": columns, "learning": {"discount": 0.9}}
-        task |= {"task": plain_task(given, columns, {}), "part": str(space.part("one")), "folder": str(space.runs / "one")}
+        task |= {
+            "task": plain_task(given, columns, {}),
+            "part": str(space.part("one")),
+            "folder": str(space.runs / "one"),
+        }
         return learn_task.do_learn(lambda stage: None, task)
 
     def seen() -> object:

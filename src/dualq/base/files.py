@@ -68,7 +68,9 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_UMASK)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError):
+            error.filename = str(path)  # a full disk does not say of which file
         Path(temporary).unlink(missing_ok=True)
         raise
 
