@@ -83,7 +83,7 @@ def nothing_left(folder: Path) -> str | None:
 
 def full_disk(folder: Path) -> str | None:
     small = "mkdir -p small && mount -t tmpfs -o size=60k tmpfs small && $0 $*; code=$?; ls -A small/run; exit $code"
-    done = run(folder, [*LEARN, "--out", "small/run"], shell=f"unshare -m bash -c '{small}' \"$0\" \"$@\"")
+    done = run(folder, [*LEARN, "--out", "small/run"], shell=f'unshare -m bash -c \'{small}\' "$0" "$@"')
     if "unshare" in done.stderr or "mount" in done.stderr:
         return None  # not allowed here; large_file asks the same
     return refused(done, "No space left on device") or (done.stdout or None)

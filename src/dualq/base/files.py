@@ -54,10 +54,24 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder; give the name of a file", str(path))
-    if path.exists() and not path.is_file():
-        path.write_bytes(content)
-        return
-    path = Path(os.path.realpath(path))
+    with _named(path):
+        if path.exists() and not path.is_file():
+            path.write_bytes(content)
+        else:
+            _replace(Path(os.path.realpath(path)), content)
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Generator[None, None, None]:
+    """A full disk does not say of which file: its error does."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
+def _replace(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_left_over(path.parent, path.name)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.{os.getpid()}.")
@@ -68,9 +82,7 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_UMASK)
         os.replace(temporary, path)
-    except BaseException as error:
-        if isinstance(error, OSError):
-            error.filename = str(path)  # a full disk does not say of which file
+    except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
 
@@ -84,16 +96,17 @@ def written_together(folder: str | os.PathLike[str], last: str) -> Generator[Pat
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise CheckpointError(f"{folder}: is a file; give a folder to write into")
-    folder.mkdir(parents=True, exist_ok=True)
-    _remove_left_over(folder, "saving")
-    part = Path(tempfile.mkdtemp(dir=folder, prefix=f".saving.{os.getpid()}."))
-    try:
-        yield part
-        with locked(folder):
-            for path in sorted(part.iterdir(), key=lambda path: path.name == last):
-                os.replace(path, folder / path.name)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+    with _named(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        _remove_left_over(folder, "saving")
+        part = Path(tempfile.mkdtemp(dir=folder, prefix=f".saving.{os.getpid()}."))
+        try:
+            yield part
+            with locked(folder):
+                for path in sorted(part.iterdir(), key=lambda path: path.name == last):
+                    os.replace(path, folder / path.name)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
 
 
 @contextlib.contextmanager

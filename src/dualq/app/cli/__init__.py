@@ -76,17 +76,22 @@ def run(arguments: list[str]) -> int:
             raise
         return 141  # of Rich: nobody reads on
     except KeyboardInterrupt:
-        code = 130
+        return _interrupted()
     except Exception as error:
+        if "Query interrupted" in str(error):  # Ctrl-C, in the words of DuckDB
+            return _interrupted()
         # Typer's complaints about arguments know how to say themselves; anything else is a bug, and shows itself.
         words = getattr(error, "format_message", None)
         if words is None:
             raise
         command = getattr(getattr(error, "ctx", None), "command_path", "dualq")
         return _fail(f"{words().rstrip('.')}; see {command} --help")
-    if code == 130:
-        print("dualq: interrupted", file=sys.stderr)
-    return code
+    return _interrupted() if code == 130 else code
+
+
+def _interrupted() -> int:
+    print("dualq: interrupted", file=sys.stderr)
+    return 130
 
 
 def _fail_to_print(error: OSError) -> int:

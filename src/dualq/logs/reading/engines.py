@@ -65,6 +65,12 @@ def reading(name: str) -> Iterator[None]:
     postgres = (sys.modules["psycopg"].Error,) if "psycopg" in sys.modules else ()
     try:
         yield
+    except duckdb.InterruptException:
+        raise KeyboardInterrupt from None
+    except RuntimeError as error:  # DuckDB's, after Ctrl-C
+        if "interrupted" in str(error):
+            raise KeyboardInterrupt from None
+        raise
     except (duckdb.Error, pa.ArrowException, IbisError, OSError, UnicodeError, sqlite3.Error, *postgres) as error:
         raise LogError(f"{name}: cannot be read{cut_off(error)} ({first_line(error)})") from None
 

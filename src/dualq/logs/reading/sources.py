@@ -117,8 +117,11 @@ def metadata_in(schema: pa.Schema) -> Metadata:
     """What `ArrayLog.to_parquet` keeps beside the columns."""
     if METADATA not in (schema.metadata or {}):
         return Metadata()
-    words = json.loads(schema.metadata[METADATA])
-    columns = {part: tuple(names) for part, names in words.get("columns", {}).items()}
+    try:
+        words = json.loads(schema.metadata[METADATA])
+        columns = {part: tuple(names) for part, names in words.get("columns", {}).items()}
+    except (ValueError, TypeError, AttributeError):
+        raise LogError("what dualq wrote beside the columns was changed; the file may be damaged") from None
     columns |= {"reward": ("reward",), "time": ("time",)}
     columns |= {"terminal": ("ended",)} if "ended" in schema.names else {}
     more = {word: words[word] for word in ("source", "reward_range", "costs", "cost_ranges") if word in words}
