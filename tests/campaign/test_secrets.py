@@ -69,6 +69,7 @@ def test_words_that_hold_the_password_are_left_out():
     assert SECRET not in hushed("cannot parse a/hunter2", url)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(postgres_server.programs() is None, reason="there is no PostgreSQL")
 def test_a_password_is_in_nothing_that_is_printed_or_written(tmp_path, capsys):
     import psycopg
