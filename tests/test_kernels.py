@@ -1,14 +1,20 @@
 """The cache of compiled kernels follows every file that has some: a changed helper elsewhere is never served stale."""
 
 import ast
+import hashlib
 import os
+import pickle
+import random
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
+import pytest
+
 import dualq
-from dualq.base import kernels
+from dualq.base import kernel, kernel_cache
 from dualq.base.faces import names_of
 
 CALLER = """
@@ -46,17 +52,90 @@ def double(x):
     return x + x
 
 
-def test_processes_that_compile_at_the_same_time_do_not_mix_their_code(tmp_path, monkeypatch):
-    """Two processes find the cache empty; the other one stores its code while this one is about to."""
-    monkeypatch.setattr(kernels, "_CACHE_DIR", str(tmp_path))
-    this, other, later = (kernels.kernel(double) for _ in range(3))
-    files = this._cache._cache_file
-    store = files._save_data
-    monkeypatch.setattr(other._cache._cache_file, "_load_index", dict)
-    monkeypatch.setattr(files, "_save_data", lambda name, data: (other(1.5), store(name, data)))
-    assert this(2) == 4
-    assert later(1.5) == 3.0  # with one name for both, this was the machine code for integers
-    assert sum(later.stats.cache_hits.values()) == 1
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A cache of the test's own."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    kernel_cache.cache_folder.cache_clear()
+    yield kernel_cache.cache_folder()
+    kernel_cache.cache_folder.cache_clear()
+
+
+def hits(compiled) -> int:
+    return sum(compiled.stats.cache_hits.values())
+
+
+def test_code_is_kept_for_each_kind_of_argument(folder):
+    first, later = kernel(double), kernel(double)
+    assert (first(2), first(1.5), hits(first)) == (4, 3.0, 0)
+    assert (later(1.5), later(2), hits(later)) == (3.0, 4, 2)
+
+
+class Bomb:
+    """Says so when it is unpickled."""
+
+    def __reduce__(self):
+        return (pytest.fail, ("unpickled",))
+
+
+def test_damaged_code_is_compiled_anew_and_replaced(folder):
+    assert kernel(double)(2) == 4
+    (path,) = folder.iterdir()
+    whole, rng = path.read_bytes(), random.Random(0)
+    places = [0, 31, 32, len(whole) - 1, *(rng.randrange(len(whole)) for _ in range(16))]
+    flipped = [whole[:i] + bytes([whole[i] ^ 1 << rng.randrange(8)]) + whole[i + 1 :] for i in places]
+    for damaged in (*flipped, b"", whole[:40], whole[:-1], whole + b"x", pickle.dumps(Bomb())):
+        path.write_bytes(damaged)
+        compiled = kernel(double)
+        assert (compiled(2), hits(compiled)) == (4, 0)
+        assert kernel_cache._content(path) is not None  # whole again
+    again = kernel(double)
+    assert (again(2), hits(again)) == (4, 1)
+
+
+def test_whole_code_of_something_else_is_not_run(folder):
+    """A file under the name of another: what it was compiled from stands inside."""
+    assert kernel(double)(2) == 4
+    (integers,) = folder.iterdir()
+    assert kernel(double)(1.5) == 3.0
+    (floats,) = set(folder.iterdir()) - {integers}
+    shutil.copy(integers, floats)
+    compiled = kernel(double)
+    assert (compiled(1.5), hits(compiled)) == (3.0, 0)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
+def test_code_is_kept_only_where_nobody_else_can_write(folder, tmp_path, monkeypatch):
+    assert folder.is_relative_to(tmp_path)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o770)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    kernel_cache.cache_folder.cache_clear()
+    assert kernel_cache.cache_folder().is_relative_to(tmp_path / "xdg")
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)  # whoever that is, these folders and files are not theirs
+    path = tmp_path / "x"
+    path.write_bytes(hashlib.sha256(b"code").digest() + b"code")
+    assert kernel_cache._content(path) is None
+    kernel_cache.cache_folder.cache_clear()
+    assert kernel_cache.cache_folder() is None
+
+
+def test_a_user_without_a_home_has_a_cache_too(tmp_path, monkeypatch):
+    for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
+    kernel_cache.cache_folder.cache_clear()
+    assert kernel_cache.cache_folder().is_relative_to(tmp_path)
+    kernel_cache.cache_folder.cache_clear()
+
+
+def test_what_flows_in_from_outside_is_not_kept(folder):
+    def shifted(by):
+        return kernel(lambda x: x + by)
+
+    assert [shifted(by)(1) for by in (1, 2)] == [2, 3]
+    assert list(folder.iterdir()) == []
 
 
 def borrowed(source: str) -> set[tuple[str, str]]:

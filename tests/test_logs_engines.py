@@ -130,6 +130,16 @@ def test_postgres_counts_as_a_loop_does(postgres, next_state):
     assert there.markov_test().p_value == pytest.approx(here.markov_test().p_value)
 
 
+def test_postgres_cuts_blocks_and_bins_as_duckdb_does(postgres):
+    """What a certificate needs of a log, and states that are made of bins."""
+    rows = table()
+    url, bins = to_postgres(postgres, rows), {"stock": [1, 3]}
+    there, here = (dualq.read_log(source, **WORDS, bins=bins) for source in (url, rows))
+    assert labelled(there.counts()) == labelled(here.counts())
+    for mine, same in zip(there.counts_between([20, 50]), here.counts_between([20, 50]), strict=True):
+        assert labelled(mine) == labelled(same)
+
+
 def test_what_is_wrong_on_postgres_is_one_line(postgres, tmp_path):
     rows = table(rows=40)
     rows["profit"][3] = float("nan")

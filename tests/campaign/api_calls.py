@@ -1,6 +1,6 @@
 """Calls of the public functions with one argument, or two, that nobody should give.
 
-`python tests/campaign/api_calls.py 10000` makes so many, and prints what was answered wrongly.
+`python tests/campaign/api_calls.py 10000 [seed]` makes so many, and prints what was answered wrongly.
 """
 
 from __future__ import annotations
@@ -254,13 +254,16 @@ def faults(found: list[Call], number: int, seed: int) -> Iterator[Fault]:
             if len(str(error).splitlines()) != 1:
                 yield Fault(call.name, arguments, f"several lines: {error}")
         except Exception as error:
+            if arguments.get("progress") is object:  # it can be called, though not so: what it says is its caller's
+                continue
             yield Fault(call.name, arguments, f"{type(error).__name__}: {error}")
 
 
 if __name__ == "__main__":
+    number, seed = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
     with tempfile.TemporaryDirectory() as name:
         os.chdir(name)
-        found = list(faults(calls(Path(name)), int(sys.argv[1]), seed=0))
+        found = list(faults(calls(Path(name)), number, seed))
     for fault in found:
-        print(fault.call, fault.arguments, fault.what)
-    print(f"{int(sys.argv[1]):,} calls, {len(found)} of them answered wrongly")
+        print(fault.call, {name: repr(value)[:60] for name, value in fault.arguments.items()}, fault.what[:300])
+    print(f"{number:,} calls, {len(found)} of them answered wrongly")

@@ -8,6 +8,7 @@ wording      numbers and names in sentences
 labels       labels of states and actions <-> indices
 numbers      numbers, ranges and weights as users give them, checked
 files        arrays on disk: whole or not at all, checked, never unpickled
+spreadsheets CSV for people, of which no text becomes a formula
 kernels      the one decorator of compiled kernels, and random numbers inside them
 transitions  rows as algorithms read them, a chunk at a time
 """
@@ -34,9 +35,11 @@ if TYPE_CHECKING:
     from dualq.base.files import as_json_array as as_json_array
     from dualq.base.files import from_json_array as from_json_array
     from dualq.base.files import load_arrays as load_arrays
+    from dualq.base.files import locked as locked
     from dualq.base.files import save_arrays as save_arrays
     from dualq.base.files import verified as verified
     from dualq.base.files import write_whole as write_whole
+    from dualq.base.files import written_together as written_together
     from dualq.base.front_door import door as door
     from dualq.base.kernels import advance as advance
     from dualq.base.kernels import below as below
@@ -63,6 +66,8 @@ if TYPE_CHECKING:
     from dualq.base.places import as_numbers as as_numbers
     from dualq.base.places import column_of as column_of
     from dualq.base.places import distinct as distinct
+    from dualq.base.spreadsheets import csv_text as csv_text
+    from dualq.base.spreadsheets import unguarded as unguarded
     from dualq.base.state_columns import StateColumns as StateColumns
     from dualq.base.state_columns import States as States
     from dualq.base.transitions import WALK_STREAM as WALK_STREAM

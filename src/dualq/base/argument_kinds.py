@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections.abc
+import contextlib
 import inspect
 import os
 import sys
@@ -42,7 +44,7 @@ def misfits(
         given = signature.bind(*args, **kwargs).arguments
     except TypeError:  # unknown or missing arguments: Python's own words are clear
         return
-    hints = _hints(function)
+    hints = _hints(function, args)
     for name, parameter in signature.parameters.items():
         if name not in given or name in ("self", "cls"):
             continue
@@ -73,23 +75,39 @@ def _refusal(name: str, value: object, hint: object) -> ArgumentError:
 
 
 class _Names(dict[str, object]):
-    """The names that an annotation may use: those of its module, and those that it imports for type checkers only."""
+    """The names that an annotation may use: of its modules, what these import for type checkers only, and the usual."""
 
-    def __init__(self, module: types.ModuleType) -> None:
-        super().__init__(vars(module))
-        self.later = names_of(Path(str(module.__file__)).read_text(encoding="utf-8"))
+    def __init__(self, homes: Iterable[types.ModuleType]) -> None:
+        super().__init__()
+        self.later: dict[str, tuple[str, str]] = {}
+        for module in homes:
+            self.update(vars(module))
+            self.later |= names_of(Path(str(module.__file__)).read_text(encoding="utf-8"))
 
     def __missing__(self, name: str) -> object:
-        home, there = self.later[name]
-        return getattr(import_module(home), there)
+        if name in self.later:
+            home, there = self.later[name]
+            return getattr(import_module(home), there)
+        for usual in (collections.abc, typing, sys.modules["dualq"]):  # of an alias that was written elsewhere
+            if name in dir(usual):
+                return getattr(usual, name)
+        raise KeyError(name)
 
 
-def _hints(function: Callable[..., object]) -> dict[str, object]:
-    """What the annotations of a function stand for; nothing, where one of them names what is not there."""
-    try:
-        return typing.get_type_hints(function, localns=_Names(sys.modules[function.__module__]))
-    except (NameError, KeyError, AttributeError, ImportError, TypeError):
-        return {}
+def _hints(function: Callable[..., object], args: tuple[object, ...]) -> dict[str, object]:
+    """What the annotations of a function stand for, without those that name what is not there."""
+    kinds = type(args[0]).__mro__ if function.__name__ == "__init__" else ()  # fields of a dataclass may be inherited
+    homes = dict.fromkeys([*(kind.__module__ for kind in reversed(kinds)), function.__module__])
+    names = _Names(sys.modules[home] for home in homes if home.startswith("dualq"))
+    return {name: hint for name, one in inspect.get_annotations(function).items() for hint in _read(one, names)}
+
+
+def _read(annotation: object, names: _Names) -> Iterator[object]:
+    def holder() -> None: ...
+
+    holder.__annotations__ = {"it": annotation}
+    with contextlib.suppress(NameError, KeyError, AttributeError, ImportError, TypeError):
+        yield typing.get_type_hints(holder, localns=names)["it"]
 
 
 def fits(value: object, hint: Hint) -> bool:
@@ -150,6 +168,8 @@ def _fits_inside(value: Hint, origin: Hint, inner: tuple[Hint, ...]) -> bool:
         return all(fits(k, inner[0]) and fits(v, inner[1]) for k, v in value.items())
     if origin is tuple and Ellipsis not in inner:
         return len(value) == len(inner) and all(map(fits, value, inner))
+    if isinstance(value, str | bytes):  # no list of anything else, even when it is empty
+        return fits("", inner[0])
     if isinstance(origin, type) and issubclass(origin, Iterable) and isinstance(value, Sequence | Set | Mapping):
         return all(fits(one, inner[0]) for one in value)
     return True

@@ -7,17 +7,19 @@ shape and bytes. Text (labels, settings) is kept as JSON in an array of bytes.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import io
 import json
 import os
 import re
+import shutil
 import struct
 import tempfile
 import time
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
@@ -25,6 +27,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dualq.base.errors import CheckpointError
+
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None
 
 Array = np.ndarray
 LEFT_OVER_AFTER = 60.0  # seconds: a process of another machine that shares the folder may still write
@@ -40,12 +47,33 @@ class Tagged(Protocol):
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a file so that whoever opens it sees the old content or the new, never a part."""
+    """Write a file so that whoever opens it sees the old content or the new, never a part.
+
+    A device or a pipe has no parts to hide, and is written to as it is; of a link, the file that it leads to.
+    """
     path = Path(path)
     if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; give the name of a file")
+        raise IsADirectoryError(errno.EISDIR, "is a folder; give the name of a file", str(path))
+    with _named(path):
+        if path.exists() and not path.is_file():
+            path.write_bytes(content)
+        else:
+            _replace(Path(os.path.realpath(path)), content)
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Generator[None, None, None]:
+    """A full disk does not say of which file: its error does."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
+def _replace(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_left_over(path)
+    _remove_left_over(path.parent, path.name)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.{os.getpid()}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -59,15 +87,52 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
         raise
 
 
-def _remove_left_over(path: Path) -> None:
-    """Parts that a process left beside this file when it was killed: it is gone, and wrote nothing for a minute."""
-    name = re.compile(rf"\.{re.escape(path.name)}\.(\d+)\.\w+")
-    for part in path.parent.iterdir():
-        writer = name.fullmatch(part.name)
+@contextlib.contextmanager
+def written_together(folder: str | os.PathLike[str], last: str) -> Generator[Path, None, None]:
+    """A place for several files, which take theirs in the folder when all are written: at once, one of them last.
+
+    Two that write into one folder take turns, so that what is there in the end is all of one or all of the other.
+    """
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise CheckpointError(f"{folder}: is a file; give a folder to write into")
+    with _named(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        _remove_left_over(folder, "saving")
+        part = Path(tempfile.mkdtemp(dir=folder, prefix=f".saving.{os.getpid()}."))
+        try:
+            yield part
+            with locked(folder):
+                for path in sorted(part.iterdir(), key=lambda path: path.name == last):
+                    os.replace(path, folder / path.name)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def locked(folder: Path, shared: bool = False) -> Generator[None, None, None]:
+    """Alone with a folder of saved files, or with others who read; where there are no such locks, not."""
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some file systems have none
+            fcntl.flock(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _remove_left_over(folder: Path, name: str) -> None:
+    """Parts of this name that a process left when it was killed: it is gone, and wrote nothing for a minute."""
+    known = re.compile(rf"\.{re.escape(name)}\.(\d+)\.\w+")
+    for part in folder.iterdir():
+        writer = known.fullmatch(part.name)
         if writer and not _is_running(int(writer[1])):
             with contextlib.suppress(OSError):  # somebody else was quicker
                 if time.time() - part.stat().st_mtime > LEFT_OVER_AFTER:
-                    part.unlink()
+                    shutil.rmtree(part) if part.is_dir() else part.unlink()
 
 
 def _is_running(process: int) -> bool:

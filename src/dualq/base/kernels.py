@@ -2,11 +2,8 @@
 
 Numba's on-disk cache looks only at the file of the kernel itself: a kernel that calls a helper in another file is
 served stale when the helper changes. So the cache lives in a folder named after a hash of all sources that have
-kernels; a kernel uses nothing of dualq that is written elsewhere (`tests/test_kernels.py` looks).
-
-Numba numbers the files of a kernel's machine code, so two processes that fill the cache at the same time can write
-different code under one name, and whoever loads it crashes. Here each file has a name of its own: what the index names
-is what was compiled for it, and the worst that can happen is that something is compiled twice.
+kernels; a kernel uses nothing of dualq that is written elsewhere (`tests/test_kernels.py` looks). Where that folder is,
+and why what lies there can be trusted, is said in kernel_cache.py.
 
 Index arrays are passed to kernels as unsigned views (`unsigned(indices)`): Numba then leaves out the test for
 negative indices, which makes the sparse loops about 1.5 times as fast.
@@ -14,57 +11,27 @@ negative indices, which makes the sparse loops about 1.5 times as fast.
 
 from __future__ import annotations
 
-import hashlib
-import os
-import uuid
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 import numpy as np
 from numba.core import config
 
+from dualq.base.kernel_cache import KernelCache, can_be_kept
+
 Array = np.ndarray
 Compiled = TypeVar("Compiled", bound=Callable[..., object])
 
-_PACKAGE = Path(__file__).parents[1]
 _config: Any = config  # its attributes are made at run time
-
-
-def _cache_dir() -> str:
-    digest = hashlib.sha256()
-    for text in (source.read_bytes() for source in sorted(_PACKAGE.rglob("*.py"))):
-        digest.update(text if b"@kernel" in text else b"")
-    base = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return str(Path(base) / "dualq" / digest.hexdigest()[:16])
-
-
-_CACHE_DIR = _cache_dir()
 
 
 def kernel(function: Compiled) -> Compiled:
     """Compile on first call and keep the machine code on disk; division follows IEEE rules, as in NumPy."""
-    # The folder is read when the function is decorated, and other users of Numba must not see ours.
-    before, _config.CACHE_DIR = _config.CACHE_DIR, _CACHE_DIR
-    try:
-        compiled: Any = numba.njit(cache=True, error_model="numpy", nogil=True)(function)
-        if not _config.DISABLE_JIT:  # else it is the plain function, which is slow and can be stepped through
-            compiled._cache._cache_file._data_name_pattern = _NamesOfTheirOwn(function.__qualname__)
-        return compiled
-    finally:
-        _config.CACHE_DIR = before
-
-
-class _NamesOfTheirOwn:
-    """In place of Numba's pattern `name.{number}.nbc`: every file of machine code has a name that no other has."""
-
-    def __init__(self, stem: str) -> None:
-        self._stem = stem
-
-    def format(self, number: int) -> str:
-        """The name of a file that does not exist yet."""
-        return f"{self._stem}.{uuid.uuid4().hex}.nbc"
+    compiled: Any = numba.njit(error_model="numpy", nogil=True)(function)
+    if not _config.DISABLE_JIT and can_be_kept(function):  # without JIT it is the plain function, to be stepped through
+        compiled._cache = KernelCache(function)
+    return compiled
 
 
 def unsigned(array: np.ndarray) -> np.ndarray:

@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from dualq.logs.reading.rewriting import rewrite as rewrite
     from dualq.logs.reading.schema import ROW as ROW
     from dualq.logs.reading.schema import Bins as Bins
+    from dualq.logs.reading.urls import is_url as is_url
+    from dualq.logs.reading.urls import split_table as split_table
+    from dualq.logs.reading.urls import without_password as without_password
     from dualq.logs.starts import Start as Start
     from dualq.logs.starts import start_weights as start_weights
     from dualq.logs.support import with_end as with_end

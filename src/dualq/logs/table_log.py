@@ -26,13 +26,12 @@ from dualq.logs.number_rows import NumberRows
 from dualq.logs.reading.coding import Coder
 from dualq.logs.reading.columns import label_warnings
 from dualq.logs.reading.counting import Counted, check_repeats, first_states, flags_of
-from dualq.logs.reading.engines import reading
 from dualq.logs.reading.episodes import Episodes, episodes_of
 from dualq.logs.reading.options import Columns
 from dualq.logs.reading.progress import progress
 from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import Bins, Schema
-from dualq.logs.reading.sources import Source
+from dualq.logs.reading.sources import Source, asking
 from dualq.logs.rows_of_trace import rows_of_trace
 from dualq.logs.stream import TableStream, time_order
 
@@ -147,7 +146,7 @@ class TableLog:
     def counts_between(self, cuts: Sequence[int]) -> list[Counts]:
         """The counts of the rows cuts[0] to cuts[1], ... in time order: one GROUP BY with the block among the keys."""
         q, counts = self.questions, self.counts()
-        with progress(self.opened, "putting in order"), reading(self.opened.name):
+        with progress(self.opened, "putting in order"), asking(self.opened):
             groups = q.by_block(time_order(q), list(cuts[1:-1]), self.dropped > 0).to_pyarrow()
         states, actions = self.coders
         s, s_next = (states.find([groups[name] for name in names]) for names in (q.s, q.n))
@@ -252,7 +251,7 @@ class TableLog:
             )
         if (trace := self._whole_trace) is not None:
             return trace.starts
-        with progress(self.opened, "looking for first states in"), reading(self.opened.name):
+        with progress(self.opened, "looking for first states in"), asking(self.opened):
             return first_states(self.counted)
 
     # ---- what it cannot tell
@@ -261,7 +260,7 @@ class TableLog:
         """What the log can tell and what it cannot: support, drift, what is missing; computed once for each level."""
         self._check_labels()
         if level not in self._coverages:
-            with progress(self.opened, "looking for drift in"), reading(self.opened.name):
+            with progress(self.opened, "looking for drift in"), asking(self.opened):
                 check_repeats(self.opened, self.questions, len(self))
                 self._coverages[level] = self._coverage(level)
         return self._coverages[level]
@@ -300,7 +299,7 @@ class TableLog:
     @cached_property
     def episodes(self) -> Episodes | None:
         """How many episodes there are, how long, and where they begin and stop; None where rows have no order."""
-        with reading(self.opened.name):
+        with asking(self.opened):
             return episodes_of(self.questions) if self.has_order else None
 
     def trace(self) -> Trace | None:
@@ -309,7 +308,7 @@ class TableLog:
 
     @cached_property
     def _trace(self) -> Trace | None:
-        with progress(self.opened, "reading row by row"), reading(self.opened.name):
+        with progress(self.opened, "reading row by row"), asking(self.opened):
             return trace_of_table(self.counted) if self.has_order else None
 
     def number_rows(self, numbers: Columns = None) -> NumberRows:
@@ -320,7 +319,7 @@ class TableLog:
         """
         trace = self.trace()
         if trace is None:
-            with progress(self.opened, "reading row by row"), reading(self.opened.name):
+            with progress(self.opened, "reading row by row"), asking(self.opened):
                 trace = trace_of_table(self.counted)
         return rows_of_trace(trace, self.states, self.actions, numbers, self.has_episodes)
 
@@ -330,7 +329,7 @@ class TableLog:
             return None
         trace = self.trace()
         if trace is None:
-            with progress(self.opened, "reading row by row"), reading(self.opened.name):
+            with progress(self.opened, "reading row by row"), asking(self.opened):
                 trace = trace_of_table(self.counted)
         return trace
 
@@ -346,7 +345,7 @@ class TableLog:
     def markov_test(self, level: float = 0.01) -> Finding:
         """Does the state before help to predict the next? If so, the state misses something."""
         self._check_labels()
-        with progress(self.opened, "looking at the states before in"), reading(self.opened.name):
+        with progress(self.opened, "looking at the states before in"), asking(self.opened):
             if (trace := self._whole_trace) is not None:
                 return markov_of_trace(trace, level)
             return markov_of_table(self.opened.name, self.counted, level)

@@ -8,8 +8,6 @@ A file is checked here once, and an error names the file, the row and what would
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -31,10 +29,12 @@ from dualq.base import (
     arrays_in,
     as_json_array,
     count,
+    csv_text,
     door,
     from_json_array,
     nearest,
     save_arrays,
+    unguarded,
     verified,
     write_whole,
 )
@@ -81,7 +81,7 @@ def write_model(path: str | os.PathLike[str], mdp: MDP) -> None:
 def write_policy(path: str | os.PathLike[str], policy: TablePolicy) -> None:
     """Write a CSV with a row (state, action, probability) for every action of positive probability, in the labels."""
     columns = policy.columns()
-    write_whole(path, _csv_bytes(columns, columns.values()))
+    write_whole(path, csv_text(columns, zip(*columns.values(), strict=True)).encode())
 
 
 def _format(path: Path, formats: dict[str, How]) -> How:
@@ -410,7 +410,7 @@ def _encoded(path: Path, table: pa.Table, own: str, *others: str) -> tuple[list[
                 value=label,
             )
     counted = pa.types.is_integer(values.type) and np.array_equal(_array(values), np.arange(len(values)))
-    labels = Labels(len(values) if counted else values.to_pylist(), own)
+    labels = Labels(len(values) if counted else [unguarded(label) for label in values.to_pylist()], own)
     return [_array(place) for place in places], labels
 
 
@@ -431,15 +431,8 @@ def _write_csv(path: Path, mdp: MDP) -> None:
         labels.picked(places).values()
         for labels, places in ((mdp.states, s), (mdp.actions, a), (mdp.states, mdp.indices))
     )
-    write_whole(path, _csv_bytes(COLUMNS, [*picked, mdp.probabilities.tolist(), mdp.rewards[s, a].tolist()]))
-
-
-def _csv_bytes(header: Iterable[str], columns: Iterable[Iterable[object]]) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(zip(*columns, strict=True))
-    return text.getvalue().encode()
+    rows = zip(*picked, mdp.probabilities.tolist(), mdp.rewards[s, a].tolist(), strict=True)
+    write_whole(path, csv_text(COLUMNS, rows).encode())
 
 
 # ---- words for messages

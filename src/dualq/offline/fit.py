@@ -23,7 +23,6 @@ Arrays are (S,) or (S, A) in the log's own states and actions. The solution's mo
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,9 +34,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from dualq._version import __version__
-from dualq.base import CheckpointError, Label, LabelLike, door, write_whole
-from dualq.model import FORMAT, Cases, Limit, Seed, TablePolicy, write_policy, write_saved
+from dualq.base import Label, LabelLike, door, write_whole, written_together
+from dualq.model import Cases, Limit, Seed, TablePolicy, write_policy, write_saved
 from dualq.offline.careful.model import Estimate, pair_errors
 from dualq.offline.careful.pooling import Rows
 from dualq.offline.deciding import Decider
@@ -47,7 +45,7 @@ from dualq.offline.limited.estimates import Estimates
 from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.limited.trade_off import Frontier, frontier_of
 from dualq.offline.saved.kinds import KINDS
-from dualq.offline.saved.opening import ARRAYS, NUMBERS, POLICY, sha256_of
+from dualq.offline.saved.opening import ARRAYS, NUMBERS, POLICY, write_numbers
 from dualq.offline.sensitivity import LARGE, Sensitivity, sensitivity
 from dualq.offline.shapes import Change, FitSummary, StateFacts, Updated
 from dualq.offline.stages import prove, solve
@@ -396,19 +394,10 @@ class Fit(Learned, Trusted):
 
     def save(self, folder: str | os.PathLike[str]) -> list[str]:
         """Write policy.csv, solution.npz and, last, fit.json into a folder; their paths. With fit.json it is whole."""
-        folder = Path(folder)
-        if folder.exists() and not folder.is_dir():
-            raise CheckpointError(f"{folder}: is a file; give a folder to write into")
         roots = {"solution": self.solution, "policy": self.policy, "bins": dict(self.read.bins), "fit": self.proven}
         roots |= {"updated": self.updated}
-        write_saved(folder / ARRAYS, KINDS, **roots)
-        write_policy(folder / POLICY, self.policy)
-        numbers = {
-            "format": FORMAT,
-            "dualq": __version__,
-            **self.summary(),
-            "sha256": {name: sha256_of(folder / name) for name in (ARRAYS, POLICY)},
-        }
-        text = json.dumps(numbers, indent=2, ensure_ascii=False, allow_nan=False, default=str)
-        write_whole(folder / NUMBERS, (text + "\n").encode())
-        return [str(folder / name) for name in (POLICY, NUMBERS, ARRAYS)]
+        with written_together(folder, last=NUMBERS) as part:
+            write_saved(part / ARRAYS, KINDS, **roots)
+            write_policy(part / POLICY, self.policy)
+            write_numbers(part, self.summary())
+        return [str(Path(folder, name)) for name in (POLICY, NUMBERS, ARRAYS)]

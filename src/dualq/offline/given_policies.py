@@ -25,7 +25,7 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
-from dualq.base import DualqError, Label, LabelError, LabelLike, Labels, LogError, count, few, nearest
+from dualq.base import DualqError, Label, LabelError, LabelLike, Labels, LogError, count, few, nearest, unguarded
 from dualq.logs import Bins, Counts
 from dualq.model import Policy, TablePolicy
 from dualq.offline.one_line_rules import OneLineRule, is_rule, parsed
@@ -396,7 +396,7 @@ def _json_state(key: str, words: Words) -> Label:
 def _read_csv(path: Path, words: Words) -> Mapping[Label, Decision]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            lines = list(csv.DictReader(file))
+            lines = [{unguarded(name): unguarded(text) for name, text in row.items()} for row in csv.DictReader(file)]
     except (UnicodeDecodeError, csv.Error) as error:
         raise LogError(f"{path}: is not a CSV file in UTF-8 ({error})", path=str(path)) from None
     if not lines:

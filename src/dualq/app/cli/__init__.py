@@ -2,11 +2,13 @@
 
 Standard output has the answer (with --json, one JSON object and nothing else), standard error has progress and errors.
 Exit codes: 0 done, 2 bad input (one line, no traceback), 3 a policy that should not just be kept (check), 130
-interrupted.
+interrupted, 141 nobody reads on (as after `| head`).
 """
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from typing import Annotated
 
@@ -43,7 +45,14 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    sys.exit(run(sys.argv[1:]))
+    sys.stdout, sys.stderr = (stream or io.StringIO() for stream in (sys.stdout, sys.stderr))  # closed by >&-
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except OSError as error:  # nobody reads on, or the disk is full; Python would say so once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = code or _fail_to_print(error)
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
@@ -53,19 +62,41 @@ def run(arguments: list[str]) -> int:
     except DualqError as error:
         return _fail(str(error))
     except OSError as error:
-        return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        if error.filename is None:
+            return _fail_to_print(error)
+        return _fail(f"{error.filename}: {error.strerror}")
+    except MemoryError:
+        return _fail("there is not enough memory for this")
+    except ImportError as error:
+        if "failed to map" not in str(error):
+            raise
+        return _fail(f"there is not enough memory for this ({error})")
+    except SystemExit as end:
+        if end.code != 1:  # of Typer, which completes a word
+            raise
+        return 141  # of Rich: nobody reads on
     except KeyboardInterrupt:
-        code = 130
+        return _interrupted()
     except Exception as error:
+        if "Query interrupted" in str(error):  # Ctrl-C, in the words of DuckDB
+            return _interrupted()
         # Typer's complaints about arguments know how to say themselves; anything else is a bug, and shows itself.
         words = getattr(error, "format_message", None)
         if words is None:
             raise
         command = getattr(getattr(error, "ctx", None), "command_path", "dualq")
         return _fail(f"{words().rstrip('.')}; see {command} --help")
-    if code == 130:
-        print("dualq: interrupted", file=sys.stderr)
-    return code
+    return _interrupted() if code == 130 else code
+
+
+def _interrupted() -> int:
+    print("dualq: interrupted", file=sys.stderr)
+    return 130
+
+
+def _fail_to_print(error: OSError) -> int:
+    """A reader who has gone away, as `head` does, has seen enough: no word, and the code of its shell."""
+    return 141 if isinstance(error, BrokenPipeError) else _fail(str(error.strerror or error))
 
 
 def _fail(message: str) -> int:

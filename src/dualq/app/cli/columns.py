@@ -73,8 +73,8 @@ def action_bins_of(word: str | None) -> int | list[float] | None:
     """How many, or the edges, from N or EDGE,EDGE,...; None where nothing was said."""
     if word is None:
         return None
-    found = bins_of([f"action={word}"])
-    bins = "auto" if isinstance(found, str) else found["action"]
+    found = {} if "=" in word else bins_of([f"action={word}"])
+    bins = "auto" if isinstance(found, str) else found.get("action", "auto")
     if isinstance(bins, str):
         raise LogError(f"--action-bins {word}: cannot be understood; write 5 for 5 steps, or 0,10,50 for edges")
     return bins

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +9,7 @@ import typer
 
 from dualq.app.cli.logs import Run
 from dualq.app.cli.shared import Json, console, option, print_json, stages
-from dualq.base import LogError
+from dualq.base import LogError, csv_text
 
 if TYPE_CHECKING:
     from dualq.app.cli.shapes import FrontierFacts
@@ -118,11 +116,7 @@ def _png(fit: Fit, curve: Frontier) -> bytes:
 
 
 def _csv(fit: Fit, curve: Frontier) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(curve.columns)
-    writer.writerows(row.values() for row in curve.rows())
-    return text.getvalue().encode()
+    return csv_text(curve.columns, (row.values() for row in curve.rows())).encode()
 
 
 CONTENTS = {".svg": _svg, ".png": _png, ".csv": _csv}

@@ -58,6 +58,8 @@ class Kept(Protocol):
 def written(found: Kept, out: Path, begin: Callable[[str], None]) -> list[str]:
     """What was found, kept in a folder with its page; the paths."""
     begin("Writing")
+    if out.is_dir():  # a report of another run must not stand beside this one, if it is stopped halfway
+        (out / "report.html").unlink(missing_ok=True)
     files = found.save(out)
     found.report(out / "report.html")
     return [str(out / "report.html"), *files]

@@ -45,11 +45,12 @@ def studio(
         raise LogError(MISSING) from None
     from dualq.app.studio.guard import hosts_of
     from dualq.app.studio.workspace import Workspace, given_log
+    from dualq.logs import split_table, without_password
     from dualq.worlds import sample_log as shipped
 
     if not max_upload > 0.0:
         raise LogError(f"--max-upload {max_upload:g}: must be a number of gigabytes above 0")
-    given = () if log is None else (given_log(_whole(log), Path(log.partition("::")[0]).name, "given"),)
+    given = () if log is None else (given_log(_whole(log), Path(without_password(split_table(log)[0])).name, "given"),)
     known: dict[str, Json] = {
         name: value if isinstance(value, str) else [*value] for name, value in shipped.COLUMNS.items()
     }
@@ -71,9 +72,11 @@ def studio(
 
 def _whole(log: str) -> str:
     """The path of a log from anywhere; what is no path stays as it is."""
-    path, mark, inside = log.partition("::")
-    if "://" in path:
+    from dualq.logs import is_url
+
+    if is_url(log):
         return log
+    path, mark, inside = log.partition("::")
     if not Path(path).exists() and not any(Path().glob(path)):
         raise LogError(f"{path}: there is no such file", path=path)
     return f"{Path(path).absolute()}{mark}{inside}"

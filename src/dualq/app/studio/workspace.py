@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from dualq.base import DualqError, Json, LogError, write_whole
+from dualq.logs import without_password
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 KINDS = (
@@ -209,4 +210,8 @@ def given_log(path: str, name: str, kind: str, columns: Mapping[str, Json] | Non
 
 def plain_task(log: LogFile, columns: Mapping[str, object], learning: Mapping[str, object]) -> dict[str, object]:
     """What studio.json keeps of a run."""
-    return {"log": asdict(log), "columns": dict(columns), "learning": dict(learning)}
+    return {
+        "log": asdict(log) | {"path": without_password(log.path)},
+        "columns": dict(columns),
+        "learning": dict(learning),
+    }

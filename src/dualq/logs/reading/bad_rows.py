@@ -6,8 +6,6 @@ and what would be right.
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dualq.base import ErrorParts, LogError, write_whole
+from dualq.base import ErrorParts, LogError, csv_text, write_whole
 from dualq.logs.reading.column_types import number
 from dualq.logs.reading.decisions import Condition
 from dualq.logs.reading.engines import batches, reading
@@ -111,20 +109,16 @@ def set_aside(opened: Source, q: Questions, quarantine: Path, rejected: list[tup
     """Write the bad rows to the quarantine, as CSV with file, row and reason; how many there are."""
     table, conditions = _bad(opened, q)
     order = [c for c in (FILE, NUMBER) if c in table.columns]
-    text, count = io.StringIO(), 0
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["file", "row", "reason", *q.schema.columns])
+    rows: list[list[object]] = []
     with reading(opened.name):
         for batch in batches(table.order_by(order) if order else table, BATCH):
             for row in batch.to_pylist():
                 where = [os.path.basename(row.get(FILE, opened.name)), row.get(NUMBER, "")]
-                writer.writerow([*where, _wrong(q, row, conditions), *_raw(row)])
-                count += 1
-    for file, line, message, line_text in rejected:
-        writer.writerow([file, f"line {line}", message, line_text])
-    if count or rejected:
-        write_whole(quarantine, text.getvalue().encode())
-    return count
+                rows.append([*where, _wrong(q, row, conditions), *_raw(row)])
+    lines = [[file, f"line {line}", message, text] for file, line, message, text in rejected]
+    if rows or lines:
+        write_whole(quarantine, csv_text(["file", "row", "reason", *q.schema.columns], [*rows, *lines]).encode())
+    return len(rows)
 
 
 def check_text(opened: Source, q: Questions) -> None:

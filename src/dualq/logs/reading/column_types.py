@@ -32,8 +32,13 @@ def number(value: Expression) -> Expression:
             return value.try_cast("float64")
         return value.re_search(TEXT_NUMBER).ifelse(value.cast("float64"), null("float64"))  # SQLite
     if value.type().is_boolean():
-        return value.cast("int64").cast("float64")
+        return one_or_zero(value).cast("float64")
     return value.cast("float64")
+
+
+def one_or_zero(flag: Expression) -> Expression:
+    """A flag as a number; PostgreSQL knows only one type of numbers that a flag can be cast to."""
+    return flag.cast("int32").cast("int64")
 
 
 def written_time(value: Expression, kind: str) -> Expression:

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from dualq.base import LogError
-from dualq.logs.reading.engines import cut_off, first_line, import_or_say, reading
+from dualq.logs.reading.engines import by_itself, cut_off, first_line, import_or_say, reading
 from dualq.logs.reading.expressions import Table, as_table
 from dualq.logs.reading.files import only
 from dualq.logs.reading.schema import near
 from dualq.logs.reading.sources import Source, Told, in_order
+from dualq.logs.reading.urls import hushed, without_password
 
 if TYPE_CHECKING:
     from ibis.backends.postgres import Backend as Postgres
@@ -24,8 +25,8 @@ def open_duckdb(files: list[str], name: str, told: Told) -> Source:
 
     file = only(files, name)
     with reading(name):
-        con = ibis.duckdb.connect(file, read_only=True)
-        con.raw_sql("SET TimeZone = 'UTC'")
+        con = by_itself(ibis.duckdb.connect(file, read_only=True))
+        con.raw_sql("SET enable_external_access = false")  # a view in somebody's file reads nothing beside it
         read = as_table(con.table(_table_name(name, told.table, con.list_tables())))
     return Source(read, f"{name}::{read.get_name()}", None, lambda: in_order(read, name))
 
@@ -64,13 +65,17 @@ def of_url(url: str, table: str | None) -> Source:
     if url.startswith(("postgres://", "postgresql://")):
         import_or_say("psycopg", "postgres")
         url = url.replace("postgresql://", "postgres://", 1)
-        shown = re.sub(r"//[^/]*@", "//", url).split("?")[0]  # no password in a message
+        shown = re.sub(r"//[^/]*@", "//", without_password(url)).split("?")[0]
         try:
             con = cast("Postgres", ibis.connect(url))
+        except ValueError:  # its words may quote what stands where a port should
+            right = "postgres://user@host:5432/database; in names and passwords / ? # @ : are written as %2F and so on"
+            raise LogError(f"{shown}: is no URL; it must be like {right}") from None
         except Exception as error:
-            raise LogError(f"{shown}: cannot connect ({first_line(error)})") from None
+            raise LogError(f"{shown}: cannot connect ({hushed(first_line(error), url)})") from None
         weakref.finalize(con, con.con.close)  # Ibis itself leaves the connection open
-        read = as_table(con.table(_table_name(shown, table, con.list_tables())))
+        with reading(shown):
+            read = as_table(con.table(_table_name(shown, table, con.list_tables())))
         return Source(read, f"{shown}::{read.get_name()}", lambda: of_url(url, table))
     scheme = url.split("://")[0]
     raise LogError(

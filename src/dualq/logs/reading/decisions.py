@@ -23,7 +23,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from dualq.logs.reading.column_types import FLAGS, flag, number, seconds, written_time
+from dualq.logs.reading.column_types import FLAGS, flag, number, one_or_zero, seconds, written_time
 from dualq.logs.reading.expressions import (
     Expression,
     Table,
@@ -207,7 +207,7 @@ class Decisions:
         if column in self.bins:
             place = literal(0)
             for edge in self.bins[column].edges:
-                place = place + (value >= edge).cast("int64")
+                place = place + one_or_zero(value >= edge)
             known = value.abs() <= LARGEST if kind.is_floating() else value.notnull()
             return known.ifelse(place, null("int64" if self.bins[column].edges else "int8"))
         if kind.is_floating():
@@ -250,7 +250,7 @@ class Decisions:
         upto = rows_up_to([table.place])
         table = table.mutate(
             astray=table.t.isnull().lead().over(by_place).fill_null(False),
-            crossed=stray.cast("int64").sum().over(upto),
+            crossed=one_or_zero(stray).sum().over(upto),
         )
         if self.last is not None:
             table = table.mutate(**{self.last: table[self.last] & ~table.astray})

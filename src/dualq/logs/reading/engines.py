@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
@@ -19,9 +20,16 @@ def connect() -> DuckDB:
     """DuckDB in this process, in memory; time zones as UTC, and what does not fit into memory on disk."""
     import ibis
 
-    con = ibis.duckdb.connect()
-    con.raw_sql("SET TimeZone = 'UTC'")
+    con = by_itself(ibis.duckdb.connect())
     con.raw_sql("SET enable_progress_bar = false")
+    return con
+
+
+def by_itself(con: DuckDB) -> DuckDB:
+    """The same; it loads no extension, from the network or from disk, and times are UTC."""
+    con.raw_sql("SET autoinstall_known_extensions = false")
+    con.raw_sql("SET autoload_known_extensions = false")
+    con.raw_sql("SET TimeZone = 'UTC'")
     return con
 
 
@@ -48,13 +56,22 @@ def batches(table: Table, size: int) -> pa.RecordBatchReader:
 @contextmanager
 def reading(name: str) -> Iterator[None]:
     """What an engine complains of, as a LogError in one line."""
+    import sqlite3
+
     import duckdb
     import pyarrow as pa
     from ibis.common.exceptions import IbisError
 
+    postgres = (sys.modules["psycopg"].Error,) if "psycopg" in sys.modules else ()
     try:
         yield
-    except (duckdb.Error, pa.ArrowException, IbisError, OSError, UnicodeError) as error:
+    except duckdb.InterruptException:
+        raise KeyboardInterrupt from None
+    except RuntimeError as error:  # DuckDB's, after Ctrl-C
+        if "interrupted" in str(error):
+            raise KeyboardInterrupt from None
+        raise
+    except (duckdb.Error, pa.ArrowException, IbisError, OSError, UnicodeError, sqlite3.Error, *postgres) as error:
         raise LogError(f"{name}: cannot be read{cut_off(error)} ({first_line(error)})") from None
 
 

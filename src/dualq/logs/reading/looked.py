@@ -14,6 +14,7 @@ from dualq.base import count
 from dualq.logs.reading.options import READING, BinsAsked, Columns
 from dualq.logs.reading.profile import Clock, Column, Episodes
 from dualq.logs.reading.schema import COMMON, ROW, as_names
+from dualq.logs.reading.urls import without_password
 
 LAST = "last"  # terminal="last", truncated="last"
 EARLY = "early"  # terminal="early"
@@ -288,7 +289,7 @@ def lines_of(source: str, columns: Mapping[str, Any], learning: Mapping[str, obj
 
 
 def _python(source: object, columns: Mapping[str, object], learning: Mapping[str, object]) -> str:
-    first = repr(str(source)) if isinstance(source, str | os.PathLike) else "log"
+    first = repr(without_password(source)) if isinstance(source, str | os.PathLike) else "log"
     how = "".join(f", {word}={value!r}" for word, value in learning.items())
     return f"dualq.learn(dualq.read_log({first}, {', '.join(f'{k}={v!r}' for k, v in columns.items())}){how})"
 
@@ -301,7 +302,7 @@ def _shell(
     learning: Mapping[str, object],
 ) -> str:
     more = dict(more)
-    line = ["dualq", "learn", os.fspath(source)]
+    line = ["dualq", "learn", without_password(source)]
     for part, value in named.items():
         if part == "costs":
             line += [word for cost in as_names(part, value) for word in (READING[part].flag, cost)]

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Concatenate, ParamSpec, TypeVar
@@ -24,7 +23,8 @@ from dualq.logs.reading.databases import of_url, open_duckdb, open_sqlite
 from dualq.logs.reading.engines import import_or_say
 from dualq.logs.reading.files import files_of, kind_of, open_arrow, open_csv, open_excel, open_json, open_parquet
 from dualq.logs.reading.frames import FRAMES, ArrowStream, of_arrays, of_arrow, of_minari
-from dualq.logs.reading.sources import Source, Told, short
+from dualq.logs.reading.sources import Source, Told, short, stamp_of
+from dualq.logs.reading.urls import is_url, split_table, without_password
 
 _ALL = (
     "a path, a glob, a URL, an Ibis table, a pandas, Polars, Arrow or Spark frame, "
@@ -54,7 +54,7 @@ def about_source(
     def reading(source: object, *arguments: Options.args, **options: Options.kwargs) -> Answer:
         if not isinstance(source, str | os.PathLike):
             return read(source, *arguments, **options)
-        with about(path=str(source)):
+        with about(path=without_password(source)):
             return read(source, *arguments, **options)
 
     return reading
@@ -102,21 +102,25 @@ def _names(columns: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _open_path(path: str, told: Told) -> Source:
-    path, _, inside = path.partition("::")
+    path, inside = split_table(path)
     told = replace(told, table=inside or told.table)
     if path.startswith("minari:"):
         import_or_say("minari", "minari")
         import minari
 
         return of_minari(minari.load_dataset(path.removeprefix("minari:").removeprefix("//")))
-    if re.match(r"^[a-z]+://", path):
+    if is_url(path):
         return of_url(path, told.table)
     files = files_of(path)
+    for file in files:
+        if not os.path.isfile(file):
+            raise LogError(f"{file}: is a pipe or a device; a log is read more than once, so write it to a file first")
+    stamps = {file: stamp_of(file) for file in files}
     kinds = {kind_of(file) for file in files}
     if len(kinds) > 1:
         raise LogError(f"{path}: there are files of several kinds ({', '.join(sorted(kinds))}); give one kind")
     for file in files:
-        if os.path.getsize(file) == 0:
+        if stamps[file].size == 0:
             raise LogError(f"{file}: the file is empty; a log needs column names and rows below them")
     kind = kinds.pop()
     if told.columns and kind not in ("csv", "excel"):
@@ -124,4 +128,4 @@ def _open_path(path: str, told: Told) -> Source:
             f"{path}: columns=... (--columns) is for CSV and Excel files without a header; this has names",
             argument="columns",
         )
-    return _KINDS[kind](files, short(path), told)
+    return replace(_KINDS[kind](files, short(path), told), files=tuple(stamps.values()))

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dualq.base import visible
-from dualq.logs.reading.column_types import flag, seconds
+from dualq.logs.reading.column_types import flag, one_or_zero, seconds
 from dualq.logs.reading.columns import is_fraction, odd_labels
 from dualq.logs.reading.expressions import Expression, Kind, Table, same, window
 from dualq.logs.reading.options import Value
@@ -167,7 +167,7 @@ def episodes_of(table: Table, episode: Sequence[str], moment: Expression | None,
     for name in flags:
         over = flag(table[name]).fill_null(False) if over is None else over | flag(table[name]).fill_null(False)
     if over is not None:
-        facts["over"] = over.cast("int64")
+        facts["over"] = one_or_zero(over)
     rows = table.select(**facts)
     each: dict[str, Expression] = {"n": rows.count()}
     each |= {"over": rows.over.max()} if over is not None else {}

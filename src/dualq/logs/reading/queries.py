@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dualq.logs.reading.column_types import seconds
+from dualq.logs.reading.column_types import one_or_zero, seconds
 from dualq.logs.reading.decisions import Decisions
 from dualq.logs.reading.expressions import Expression, Table, differ, literal, row_number, same, window
 
@@ -82,7 +82,7 @@ class Questions(Decisions):
         table = table.mutate(place=place)
         block = literal(0)
         for cut in cuts:
-            block = block + (table.place >= cut).cast("int64")
+            block = block + one_or_zero(table.place >= cut)
         table = table.mutate(block=block)
         keys, sums = self._grouping(table)
         return table.group_by(["block", *keys]).agg(**sums)

@@ -162,6 +162,7 @@ def read_log(
     dualq.base.errors.LogError: arrays: reward is 'profits', but there is no such column; did you mean 'profit'?
     """
     opened = open_source(source, table, delimiter, columns)
+    files = opened.files
     given: Mapping[str, Columns] = {
         "state": state,
         "action": action,
@@ -225,6 +226,8 @@ def read_log(
     check_text(opened, questions)
     counted = count_table(opened, questions, aside, declared)
     exists = None if available is None else available_pairs(counted.counts, available)
+    opened = replace(opened, files=files)
+    opened.check_unchanged()
     return TableLog(opened, counted, aside, exists)
 
 

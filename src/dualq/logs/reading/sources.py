@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from dualq.base import LogError
 from dualq.logs.counts import Range
 from dualq.logs.reading.engines import reading
 from dualq.logs.reading.expressions import Table, literal, row_number
@@ -42,6 +44,15 @@ class Metadata:
     cost_ranges: Mapping[str, Range] = field(default_factory=dict)
 
 
+class Stamp(NamedTuple):
+    """A file, as it was at one moment."""
+
+    file: str
+    size: int
+    changed: int  # nanoseconds
+    place: int  # on the disk: a file that took the name of another is another
+
+
 @dataclass(frozen=True)
 class Source:
     """A table, and all that messages and a second reading need."""
@@ -59,11 +70,36 @@ class Source:
     remarks: tuple[str, ...] = ()  # how the file was understood, where that is not plain
     warnings: tuple[str, ...] = ()  # what in the columns may be wrong
     mixed: Mapping[str, str] = field(default_factory=dict)  # {column of values of several types, as text here: which}
+    files: tuple[Stamp, ...] = ()  # of which it is made, as they were when it was opened
 
     @property
     def ordered(self) -> bool:
         """Whether the rows have an order of their own."""
         return self.numbered is not None
+
+    def check_unchanged(self) -> None:
+        """A LogError where a file is not what it was: several questions are asked of it, of which each must see one."""
+        for stamp in self.files:
+            if stamp_of(stamp.file) != stamp:
+                wrong = "was changed while it was read, or since then"
+                raise LogError(f"{short(stamp.file)}: {wrong}; read it when it is whole, or read a copy")
+
+
+@contextmanager
+def asking(opened: Source) -> Generator[None, None, None]:
+    """A question to the engine, of a log that is still the same; what it complains of, as a LogError in one line."""
+    with reading(opened.name):
+        yield
+    opened.check_unchanged()
+
+
+def stamp_of(file: str) -> Stamp:
+    """What tells whether a file has been changed."""
+    try:
+        now = os.stat(file)
+    except OSError:
+        return Stamp(file, -1, -1, -1)
+    return Stamp(file, now.st_size, now.st_mtime_ns, now.st_ino)
 
 
 def in_order(table: Table, name: str) -> Table:
@@ -81,8 +117,11 @@ def metadata_in(schema: pa.Schema) -> Metadata:
     """What `ArrayLog.to_parquet` keeps beside the columns."""
     if METADATA not in (schema.metadata or {}):
         return Metadata()
-    words = json.loads(schema.metadata[METADATA])
-    columns = {part: tuple(names) for part, names in words.get("columns", {}).items()}
+    try:
+        words = json.loads(schema.metadata[METADATA])
+        columns = {part: tuple(names) for part, names in words.get("columns", {}).items()}
+    except (ValueError, TypeError, AttributeError):
+        raise LogError("what dualq wrote beside the columns was changed; the file may be damaged") from None
     columns |= {"reward": ("reward",), "time": ("time",)}
     columns |= {"terminal": ("ended",)} if "ended" in schema.names else {}
     more = {word: words[word] for word in ("source", "reward_range", "costs", "cost_ranges") if word in words}

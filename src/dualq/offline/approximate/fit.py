@@ -15,7 +15,6 @@ fit.save("run/")       arrays and JSON;  `dualq.load` makes it again
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,9 +26,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dualq._version import __version__
-from dualq.base import CheckpointError, Label, LabelLike, Labels, LogError, StateColumns, States, door, write_whole
+from dualq.base import Label, LabelLike, Labels, LogError, StateColumns, States, door, write_whole, written_together
 from dualq.logs import Argument, Finding, Log, NumberRows, read_log
-from dualq.model import FORMAT, Cases, FunctionPolicy, Seed, dataclass_kind, write_saved
+from dualq.model import Cases, FunctionPolicy, Seed, dataclass_kind, write_saved
 from dualq.offline.approximate.candidates import Candidate, Choice
 from dualq.offline.approximate.evaluation import evaluated
 from dualq.offline.approximate.inputs import Inputs
@@ -40,7 +39,7 @@ from dualq.offline.approximate.tree import matrix_of
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.fit import Fit
 from dualq.offline.saved.number_kinds import NUMBER_FIT, NUMBER_KINDS
-from dualq.offline.saved.opening import ARRAYS, NUMBERS, sha256_of
+from dualq.offline.saved.opening import ARRAYS, NUMBERS, write_numbers
 from dualq.offline.shapes import EstimateNumbers
 from dualq.offline.stages import Read
 from dualq.offline.summary import certificate_summary, estimate_summary
@@ -376,16 +375,11 @@ class NumberFit:
 
     def save(self, folder: str | os.PathLike[str]) -> list[str]:
         """Write solution.npz and, last, fit.json into a folder; their paths. With fit.json it is whole."""
-        folder = Path(folder)
-        if folder.exists() and not folder.is_dir():
-            raise CheckpointError(f"{folder}: is a file; give a folder to write into")
         kinds = (*NUMBER_KINDS, dataclass_kind(NUMBER_FIT, NumberFit))
-        write_saved(folder / ARRAYS, kinds, policy=self.policy, fit=self)
-        sums = {ARRAYS: sha256_of(folder / ARRAYS)}
-        numbers = {"format": FORMAT, "dualq": __version__, **self.summary(), "sha256": sums}
-        text = json.dumps(numbers, indent=2, ensure_ascii=False, allow_nan=False, default=str)
-        write_whole(folder / NUMBERS, (text + "\n").encode())
-        return [str(folder / name) for name in (NUMBERS, ARRAYS)]
+        with written_together(folder, last=NUMBERS) as part:
+            write_saved(part / ARRAYS, kinds, policy=self.policy, fit=self)
+            write_numbers(part, self.summary())
+        return [str(Path(folder, name)) for name in (NUMBERS, ARRAYS)]
 
 
 def _usual(Z: Array) -> float:

@@ -2,7 +2,7 @@
 
 solution.npz   all of it, as model/packing.py writes it, the arrays of the solution by their names;  `load` (fit.py)
                makes it again
-fit.json       the settings and the numbers, and the SHA-256 of the other two files; written last
+fit.json       the settings and the numbers, and the SHA-256 of the other two files and of itself; written last
 policy.csv     the policy, for people
 """
 
@@ -11,12 +11,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
-from dualq.base import CheckpointError
-from dualq.model import NOUNS, FunctionPolicy, Kind, TablePolicy, Tree, read_saved, unpacked
+from dualq._version import __version__
+from dualq.base import CheckpointError, locked, write_whole
+from dualq.model import FORMAT, NOUNS, FunctionPolicy, Kind, TablePolicy, Tree, read_saved, unpacked
 from dualq.offline.deciding import Decider
 
 Array = np.ndarray
@@ -41,7 +43,7 @@ def decider_of(folder: str | os.PathLike[str]) -> Decider | FunctionPolicy:
 
 def doubt_of(folder: str | os.PathLike[str]) -> str:
     """What to know before the policy of a saved fit is followed: why its verdict is "do not use"; empty: it is not."""
-    said = json.loads((Path(folder) / NUMBERS).read_text())
+    said = _numbers_of(Path(folder))
     if said.get("verdict") != "do not use":
         return ""
     if shown := said["withheld"][: len(said["contradicted"])]:
@@ -53,16 +55,43 @@ def doubt_of(folder: str | os.PathLike[str]) -> str:
 def open_saved(folder: str | os.PathLike[str]) -> tuple[dict[str, Tree], dict[str, Array]]:
     """The trees and the arrays of a saved fit; `CheckpointError` where one of its files is missing or changed."""
     folder = Path(folder)
-    try:
-        known = json.loads((folder / NUMBERS).read_text())["sha256"][ARRAYS]
-    except (FileNotFoundError, NotADirectoryError):
-        raise CheckpointError(f"{folder}: no fit was saved here; there is no {NUMBERS}") from None
-    except (ValueError, KeyError, TypeError):
-        raise CheckpointError(f"{folder / NUMBERS}: was not written by dualq, or was changed") from None
-    trees, arrays = read_saved(folder / ARRAYS)
-    if sha256_of(folder / ARRAYS) != known:
+    _numbers_of(folder)  # it is there
+    with locked(folder, shared=True):  # nobody is putting another fit in its place
+        trees, arrays = read_saved(folder / ARRAYS)
+        found, known = sha256_of(folder / ARRAYS), _numbers_of(folder)["sha256"][ARRAYS]
+    if found != known:
         raise CheckpointError(f"{folder}: {ARRAYS} and {NUMBERS} are of different fits")
     return trees, arrays
+
+
+def _numbers_of(folder: Path) -> dict[str, Tree]:
+    """What fit.json says."""
+    changed = CheckpointError(f"{folder / NUMBERS}: was not written by dualq, or was changed")
+    try:
+        numbers = json.loads((folder / NUMBERS).read_text(encoding="utf-8"))
+        if numbers["sha256"].pop(NUMBERS, None) not in (None, _digest(numbers)):  # older versions kept none of itself
+            raise changed
+    except (FileNotFoundError, NotADirectoryError):
+        raise CheckpointError(f"{folder}: no fit was saved here; there is no {NUMBERS}") from None
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise changed from None
+    return numbers
+
+
+def _text(numbers: Mapping[str, object]) -> str:
+    return json.dumps(numbers, indent=2, ensure_ascii=False, allow_nan=False, default=str) + "\n"
+
+
+def _digest(numbers: Mapping[str, object]) -> str:
+    return hashlib.sha256(_text(numbers).encode()).hexdigest()
+
+
+def write_numbers(folder: Path, summary: Mapping[str, object]) -> None:
+    """fit.json: what a fit says of itself, beside the other files, which stand in the folder already."""
+    sums = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
+    numbers = {"format": FORMAT, "dualq": __version__, **summary, "sha256": sums}
+    sums[NUMBERS] = _digest(json.loads(_text(numbers)))
+    write_whole(folder / NUMBERS, _text(numbers).encode())
 
 
 def sha256_of(path: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,11 +10,10 @@ from typing import NoReturn
 
 import numpy as np
 
-from dualq._version import __version__
-from dualq.base import CheckpointError, Json, Label, LabelLike, LogError, write_whole
+from dualq.base import Json, Label, LabelLike, LogError, written_together
 from dualq.logs import Start
-from dualq.model import FORMAT, Kind, Seed, TablePolicy, dataclass_kind, write_policy, write_saved
-from dualq.offline.saved.opening import ARRAYS, NUMBERS, POLICY, Decider, sha256_of
+from dualq.model import Kind, Seed, TablePolicy, dataclass_kind, write_policy, write_saved
+from dualq.offline.saved.opening import ARRAYS, NUMBERS, POLICY, Decider, write_numbers
 from dualq.offline.together.tracking import TrackingAgent
 
 Array = np.ndarray
@@ -80,17 +78,12 @@ class IterateFit:
 
     def save(self, folder: str | os.PathLike[str]) -> list[str]:
         """Write policy.csv, solution.npz and, last, fit.json into a folder; their paths. With fit.json it is whole."""
-        folder = Path(folder)
-        if folder.exists() and not folder.is_dir():
-            raise CheckpointError(f"{folder}: is a file; give a folder to write into")
         bins = {column: list(edges) for column, edges in self.bins.items()}
-        write_saved(folder / ARRAYS, [iterate_kind()], policy=self.policy, bins=bins, fit=self)
-        write_policy(folder / POLICY, self.policy)
-        sums = {name: sha256_of(folder / name) for name in (ARRAYS, POLICY)}
-        numbers = {"format": FORMAT, "dualq": __version__, **self.summary(), "sha256": sums}
-        text = json.dumps(numbers, indent=2, ensure_ascii=False, allow_nan=False)
-        write_whole(folder / NUMBERS, (text + "\n").encode())
-        return [str(folder / name) for name in (POLICY, NUMBERS, ARRAYS)]
+        with written_together(folder, last=NUMBERS) as part:
+            write_saved(part / ARRAYS, [iterate_kind()], policy=self.policy, bins=bins, fit=self)
+            write_policy(part / POLICY, self.policy)
+            write_numbers(part, self.summary())
+        return [str(Path(folder, name)) for name in (POLICY, NUMBERS, ARRAYS)]
 
 
 def iterate_kind() -> Kind:

@@ -273,6 +273,8 @@ def _task(
     engine: str,
     patience: int,
 ) -> Task:
+    if seed < 0:
+        raise LogError(f"seed is {seed}; it must be a whole number, at least 0", argument="seed", value=seed)
     for name, word, known in (("share", share, SHARES), ("reward", reward, REWARDS), ("engine", engine, ENGINES)):
         if word not in known:
             column = "; a column of that name: read the logs first, read_log(log, reward=...)"

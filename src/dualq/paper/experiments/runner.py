@@ -6,8 +6,6 @@ stood when the same command is given again. Nothing that is written depends on w
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import platform
@@ -20,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from dualq._version import __version__
-from dualq.base import Json, ModelError, nearest, write_whole
+from dualq.base import Json, ModelError, csv_text, nearest, write_whole
 from dualq.paper.experiments import LONG, NAMES, Experiment, experiment, plots
 from dualq.paper.experiments.curves import CONFIDENCE, Curve, Measured, Results, Row
 from dualq.paper.experiments.verdicts import Entry
@@ -149,11 +147,7 @@ def _written(module: Experiment, results: Results, folder: Path) -> Summed:
 
 
 def _csv(rows: Sequence[Row]) -> bytes:
-    text = io.StringIO(newline="")
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(COLUMNS)
-    table.writerows([row[name] for name in COLUMNS] for row in map(dict, rows))
-    return text.getvalue().encode()
+    return csv_text(COLUMNS, ([row[name] for name in COLUMNS] for row in map(dict, rows))).encode()
 
 
 def _json(value: object) -> bytes:
