@@ -131,6 +131,7 @@ QUESTIONS = {
     "state": "Is all of it known before the decision?",
     "action": "Is it what was decided?",
     "reward": "Is it what was earned?",
+    "propensity": "Is it the probability with which the action was taken?",
     "time": "Does it say in which order things happened?",
 }
 HEADER = ("column", "type", "distinct", "missing", "values", "part", "why")

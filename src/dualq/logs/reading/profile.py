@@ -18,6 +18,7 @@ from dualq.base import visible
 from dualq.logs.reading.column_types import flag, seconds
 from dualq.logs.reading.columns import is_fraction, odd_labels
 from dualq.logs.reading.expressions import Expression, Kind, Table, same, window
+from dualq.logs.reading.odd_values import are_few, words_among_numbers
 from dualq.logs.reading.options import Value
 
 LONG = 2_000_000  # rows
@@ -40,11 +41,17 @@ class Column:
     high: Value | None = None
     examples: tuple[Value, ...] = ()
     estimated: bool = False  # whether `different` is
+    words: int = 0  # of text that is numbers but for a few rows: these
 
     @property
     def is_number(self) -> bool:
         """Whether it holds numbers."""
         return self.kind in ("integer", "number")
+
+    @property
+    def means_numbers(self) -> bool:
+        """Whether it holds numbers, but for a few rows perhaps."""
+        return self.is_number or self.words > 0
 
     @property
     def values(self) -> str:
@@ -75,6 +82,8 @@ def columns_of(table: Table) -> tuple[int, list[Column]]:
             asked |= {f"low{i}": x.min(), f"high{i}": x.max()}
         if kind == "number":
             asked[f"parts{i}"] = x.count(where=is_fraction(x))
+        if kind == "text":
+            asked[f"words{i}"] = words_among_numbers(x)
     found = table.aggregate(**asked).to_pyarrow().to_pylist()[0]
     first = table.limit(SEEN).to_pyarrow()
     made = []
@@ -84,7 +93,9 @@ def columns_of(table: Table) -> tuple[int, list[Column]]:
         few = sorted(seen, key=str) if kind == "text" else sorted(seen)
         different = min(found.get(f"different{i}", 0), rows)
         facts = (different, rows - found[f"known{i}"], found.get(f"low{i}"), found.get(f"high{i}"))
-        made.append(Column(name, kind, *facts, tuple(few[:EXAMPLES]), _guessed(kind, rows)))
+        words = found.get(f"words{i}", 0)
+        words = words if are_few(words, found[f"known{i}"]) else 0
+        made.append(Column(name, kind, *facts, tuple(few[:EXAMPLES]), _guessed(kind, rows), words))
     return rows, made
 
 
