@@ -185,3 +185,22 @@ def test_false_alarms_in_many_looks_are_as_rare_as_stated(world):
         drift = judged(fit, parts_of(log)).drift
         alarms += wrong or drift["dynamics"].found or drift["rewards"].found
     assert alarms <= 6
+
+
+def test_what_was_expected_is_what_the_report_of_the_run_says(world, fit):
+    found = dualq.check(fit, using(world, fit).record(2000, seed=1))
+    assert found.expected == fit.expected
+    assert found.slack >= 2.05 * fit.expected.standard_error  # z of 4% on two sides, and no smaller error than stated
+
+
+def test_rows_that_were_learned_from_prove_nothing(world, fit):
+    old = world.record(20_000, seed=0)
+    assert "these are the rows that the policy was learned from" in dualq.check(fit, old).warnings[0]
+    names = {"state": ["s"], "action": ["a"], "reward": "r", "time": "t"}
+    columns = {"s": old.state, "a": old.action, "r": old.reward, "t": np.arange(20_000)}
+    early, late = ({name: x[part] for name, x in columns.items()} for part in (slice(12_000), slice(10_000, 20_000)))
+    learned = dualq.learn(early, **names, certificate=None)
+    said = dualq.check(learned, late).warnings
+    assert len(said) == 1
+    assert "begins before the rows end that the policy was learned from" in said[0]
+    assert not dualq.check(learned, late, since=12_000).warnings

@@ -377,7 +377,7 @@ def test_one_reward_far_from_all_others_is_named_with_its_row(tmp_path):
     frame = shop_log()
     frame.loc[123, "profit"] = 1000 * frame.profit.abs().max()
     seen = told(frame, tmp_path)
-    assert [words for words in seen.suspicious if words.startswith("profit: row 124 (line 125) has")]
+    assert [words for words in seen.suspicious if words.startswith("in profit, row 124 (line 125) has")]
     log = dualq.read_log(tmp_path / "log.csv", **READ)
     assert [words for words in log.warnings if "row 124 (line 125)" in words and "far from all others" in words]
     assert "row 124" in " ".join(dualq.learn(log, discount=0.9, certificate=None).warnings)

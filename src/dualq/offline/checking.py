@@ -62,6 +62,7 @@ LONG = 50.0  # times the horizon: a policy in use is watched for longer than its
 MOST_WEIGHT = 5.0
 MOST = 5  # states that are listed
 ORDER = ("stop", "learn again", "keep")
+Z = -float(ndtri(LOOKS / 2.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +76,8 @@ class Check:
     elsewhere: tuple[Elsewhere, ...]  # where it was not followed most often
     unknown: float  # the share of rows whose state or action the policy never saw
     judged: int  # rows from which earnings are told
-    expected: Estimate  # what the policy should earn from the start, with its error
+    expected: Estimate  # what the policy should earn from the start, with its error: as the report of the run has them
+    slack: float  # it is said to earn less than expected only where that is less by more than this
     earned: float | None  # what the new rows say that it earns; None where there are none
     interval: tuple[float, float] | None  # of it, however often one looks
     floor: float | None  # that was promised; None where nothing is
@@ -83,6 +85,7 @@ class Check:
     drift: dict[str, Finding] = field(default_factory=dict, repr=False)  # between the old rows and the new
     gain: Estimate | None = None  # what learning again would earn more; None where that was not asked
     looks: float = LOOKS + CHANGE  # chance of a false alarm, however often one looks
+    warnings: tuple[str, ...] = ()  # what to know before trusting the verdict
 
     @property
     def line(self) -> str:
@@ -101,6 +104,7 @@ class Check:
             "unknown": self.unknown,
             "judged": self.judged,
             "expected": estimate_summary(self.expected),
+            "slack": self.slack,
             "earned": self.earned,
             "interval": None if self.interval is None else list(self.interval),
             "floor": self.floor,
@@ -108,10 +112,11 @@ class Check:
             "drift": {what: {"found": one.found, "p_value": one.p_value} for what, one in self.drift.items()},
             "gain": None if self.gain is None else estimate_summary(self.gain),
             "false_alarms": self.looks,
+            "warnings": list(self.warnings),
         }
 
     def __repr__(self) -> str:
-        return "\n".join((f"Check: {self.line}", *(f"  {reason}" for reason in self.reasons[1:])))
+        return "\n".join((f"Check: {self.line}", *(f"  {words}" for words in (*self.warnings, *self.reasons[1:]))))
 
 
 def check(fit: Fit | NumberFit | IterateFit, log: object, *, since: Moment | None = None, **columns: Argument) -> Check:
@@ -148,7 +153,21 @@ def check(fit: Fit | NumberFit | IterateFit, log: object, *, since: Moment | Non
         raise LogError(f"a policy from iterates has no counts to compare with; {SHARE_COUNTS}")
     new = opened_like(fit, log, since=since, **columns)
     check_alike(fit.counted, new)
-    return judged(fit, parts_of(new), ordered=new.has_order)
+    found = judged(fit, parts_of(new), ordered=new.has_order)
+    return dataclasses.replace(found, warnings=_not_new(fit, new))
+
+
+def _not_new(fit: Fit, new: Log) -> tuple[str, ...]:
+    """What to say where new rows may be those that the policy was learned from: they fit it, whatever it is worth."""
+    if new.counts().digest() == fit.counts.digest():
+        words = "these are the rows that the policy was learned from: they say nothing of how it does in use"
+        return (f"{words}; give those that came since",)
+    trace, then = new.trace(), fit.counted.span
+    now = None if trace is None else trace.span
+    if now is None or then is None or now[0] > then[1]:
+        return ()
+    words = "the new log begins before the rows end that the policy was learned from: rows of both say nothing new"
+    return (f"{words}; give those that came since (--since)",)
 
 
 def parts_of(log: Log) -> list[Counts]:
@@ -273,7 +292,8 @@ class Earning:
             elsewhere=elsewhere,
             unknown=unknown,
             judged=int(n),
-            expected=self.allowed(fit, rows),
+            expected=_stated(fit),
+            slack=Z * self.allowed(fit, rows).error_or_nan,
             earned=self.start + per * total / n if n else None,
             interval=(self.start + per * low, self.start + per * high) if n else None,
             floor=fit.certificate.lower if fit.promised and fit.certificate is not None else None,
@@ -285,8 +305,12 @@ class Earning:
         share = rows / max(rows.sum(), 1.0) * self.weight
         here = np.where(rows > 0, share * np.minimum(self.errors, 1e150), 0.0)
         own = fit.modelled.shared[0] * float(np.linalg.norm(here)) / (1.0 - self.discount)
-        error = fit.expected.standard_error or fit.careful.expected.standard_error
-        return Estimate(fit.expected.value, max(own, error or 0.0))
+        return Estimate(fit.expected.value, max(own, _stated(fit).standard_error or 0.0))
+
+
+def _stated(fit: Fit) -> Estimate:
+    """What the report says is expected, with the error of the model where a doubt took that of the report away."""
+    return Estimate(fit.expected.value, fit.expected.standard_error or fit.careful.expected.standard_error)
 
 
 def _best(counts: Counts, V: Array) -> Array:
@@ -385,15 +409,14 @@ def _earning_reasons(found: Check) -> list[tuple[str, str]]:
     """(verdict, reason) of what it earns."""
     if found.interval is None:
         return []
-    high, z = found.interval[1], -float(ndtri(LOOKS / 2.0))
-    slack = z * found.expected.error_or_nan
+    high, slack = found.interval[1], found.slack
     at_most = f"at most {high:.4g}, however often you look"
     if found.floor is not None and high < found.floor:
         return [("stop", f"the floor does not hold: it earns {at_most}, and {found.floor:.4g} was guaranteed")]
     if high < found.logged - slack and found.logged < found.expected.value:
         return [("stop", f"it earns less than what was done before: {at_most}, and that earned {found.logged:.4g}")]
     if high < found.expected.value - slack:
-        said = f"{found.expected.value:.4g} ± {found.expected.error_or_nan:.2g} was expected"
+        said = f"{_number(found.expected)} was expected"
         return [("learn again", f"it earns less than expected: {at_most}, and {said}")]
     return []
 
@@ -414,5 +437,9 @@ def _facts(found: Check) -> str:
         return "no new row shows what the policy earns, and none speaks against it"
     low, high = found.interval
     between_them = f"{low:.4g} to {high:.4g}, however often you look"
-    expected = f"{found.expected.value:.4g} ± {found.expected.error_or_nan:.2g} was expected"
+    expected = f"{_number(found.expected)} was expected"
     return f"by {found.judged:,} rows it earns {found.earned:.4g} ({between_them}), and {expected}"
+
+
+def _number(e: Estimate) -> str:
+    return f"{e.value:.4g}" if e.standard_error is None else f"{e.value:.4g} ± {e.standard_error:.2g}"

@@ -10,6 +10,7 @@ from dualq.app.cli.columns import reading
 from dualq.app.cli.logs import Run
 from dualq.app.cli.shared import Json, console, print_json, stages
 from dualq.app.cli.update import NewLog
+from dualq.base import sentence
 
 LOOK = 3  # the exit code where the policy should not just be kept
 
@@ -41,6 +42,8 @@ def check(
 
         page = console()
         page.print(found.line, style="bold", markup=False)
+        for line in found.warnings:
+            page.print(f"Warning: {sentence(line)}", style="bold", markup=False)
         page.print()
         for line in checked_lines(found):
             page.print(line, markup=False)

@@ -91,7 +91,7 @@ def far_words(opened: Source, column: str) -> list[str]:
     many = sum(v - inner[1] > reach for v in high) + sum(inner[0] - v > reach for v in low)
     said = _listed(rows, column, opened, many)
     return [
-        f"{column}: {said}, far from all others ({min(rest):.6g} to {max(rest):.6g}); is it a slip? Correct it, or "
+        f"in {column}, {said}, far from all others ({min(rest):.6g} to {max(rest):.6g}); is it a slip? Correct it, or "
         "remove the row: it can decide everything that is learned. If it is right, say what rewards can be "
         "(--reward-range)"
     ]
@@ -128,8 +128,8 @@ def word_words(opened: Source, column: str) -> list[str]:
     said = _listed(rows, column, opened, found["words"])
     others = "which is no number" if found["words"] == 1 else "which are no numbers"
     return [
-        f"{column}: {said}, {others}, as all others are; so the whole column is text, and nothing can be counted with "
-        "it. Correct it, or leave the field empty and set the row aside (--skip-bad)"
+        f"in {column}, {said}, {others}, as all others are; so the whole column is text, and nothing can be counted "
+        "with it. Correct it, or leave the field empty and set the row aside (--skip-bad)"
     ]
 
 
