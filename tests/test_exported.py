@@ -140,6 +140,20 @@ def test_the_python_file_decides_alike_and_imports_nothing(both, tmp_path):
     assert [None if action is None else tuple(action) for action in json.loads(said)] == decided
 
 
+def test_the_python_file_says_what_a_state_is(tmp_path):
+    one = TablePolicy(np.eye(2), Labels([3, 4], ("stock",)), Labels(["go", "stay"], ("do",)))
+    two = TablePolicy(np.eye(2), Labels([(3, "a"), (4, "b")], ("stock", "season")), Labels(["go", "stay"], ("do",)))
+    made = []
+    for policy in (one, two):
+        space: dict = {}
+        exec(as_python(module._of_table(Decider(policy, {}), "a log", "", None)), space)
+        made.append(space["act"])
+    assert made[0](3) == made[0]({"stock": 3}) == "go"  # as fit.act(3)
+    for wrong in (3, "3", None, {"stock": 3}, [3, "a"]):
+        with pytest.raises(ValueError, match=r"a state is \{column: value\} with the columns stock, season; not "):
+            made[1](wrong)
+
+
 def read_json(value: dict, state: dict, case: int) -> list | None:
     """What the JSON says, by its own words."""
     for branch in value["branches"]:
