@@ -43,6 +43,7 @@ from dualq.offline.careful.pooling import Rows
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.fit import Fit
 from dualq.offline.joined import Recoding, check_alike, recodings
+from dualq.offline.number_checking import NewRows, NumberEarning, changes, elsewhere, stated
 from dualq.offline.shapes import CheckSummary, Elsewhere
 from dualq.offline.summary import estimate_summary
 from dualq.offline.together.iterated import SHARE_COUNTS, IterateFit
@@ -62,6 +63,10 @@ LONG = 50.0  # times the horizon: a policy in use is watched for longer than its
 MOST_WEIGHT = 5.0
 MOST = 5  # states that are listed
 ORDER = ("stop", "learn again", "keep")
+SAME = (
+    "these are the rows that the policy was learned from: they say nothing of how it does in use; give those that came "
+    "since"
+)
 Z = -float(ndtri(LOOKS / 2.0))
 
 
@@ -147,11 +152,13 @@ def check(fit: Fit | NumberFit | IterateFit, log: object, *, since: Moment | Non
     >>> dualq.check(fit, in_use).verdict
     'keep'
     """
-    if isinstance(fit, NumberFit):
-        raise LogError("states of numbers have no counts to compare with; fit.score(log) says what new rows make of it")
     if isinstance(fit, IterateFit):
         raise LogError(f"a policy from iterates has no counts to compare with; {SHARE_COUNTS}")
     new = opened_like(fit, log, since=since, **columns)
+    if isinstance(fit, NumberFit):
+        found = judged_numbers(fit, NewRows.of(fit, new))
+        again = new.source == fit.read.source and found.rows == fit.rows
+        return dataclasses.replace(found, warnings=(SAME,) if again else ())
     check_alike(fit.counted, new)
     found = judged(fit, parts_of(new), ordered=new.has_order)
     return dataclasses.replace(found, warnings=_not_new(fit, new))
@@ -160,8 +167,7 @@ def check(fit: Fit | NumberFit | IterateFit, log: object, *, since: Moment | Non
 def _not_new(fit: Fit, new: Log) -> tuple[str, ...]:
     """What to say where new rows may be those that the policy was learned from: they fit it, whatever it is worth."""
     if new.counts().digest() == fit.counts.digest():
-        words = "these are the rows that the policy was learned from: they say nothing of how it does in use"
-        return (f"{words}; give those that came since",)
+        return (SAME,)
     trace, then = new.trace(), fit.counted.span
     now = None if trace is None else trace.span
     if now is None or then is None or now[0] > then[1]:
@@ -177,6 +183,29 @@ def parts_of(log: Log) -> list[Counts]:
     return log.counts_between([0, *cuts, total]) if log.has_order and cuts else [log.counts()]
 
 
+def judged_numbers(fit: NumberFit, new: NewRows) -> Check:
+    """The check of a policy over numbers."""
+    expected, per = stated(fit), 1.0 / (1.0 - fit.discount)
+    taken, judged_by, mean, (low, high) = NumberEarning.of(fit, LOOKS / 2.0, EFFECT).told_by(new.rows)
+    found = Check(
+        verdict="",
+        reasons=(),
+        rows=new.total,
+        followed=float(taken.mean()) if taken.size else 0.0,
+        elsewhere=elsewhere(fit, new.rows, taken, MOST),
+        unknown=new.unknown,
+        judged=judged_by,
+        expected=expected,
+        slack=Z * expected.error_or_nan,
+        earned=expected.value + per * mean if judged_by else None,
+        interval=(expected.value + per * low, expected.value + per * high) if judged_by else None,
+        floor=None,
+        logged=fit.logged.value,
+        drift=changes(fit, new.rows, FIRST, CHANGE),
+    )
+    return _with_verdict(found)
+
+
 def judged(fit: Fit, parts: Sequence[Counts], ordered: bool = True) -> Check:
     """The check, from the counts of new rows in time order, cut as `parts_of` does."""
     new = parts[0]
@@ -185,18 +214,23 @@ def judged(fit: Fit, parts: Sequence[Counts], ordered: bool = True) -> Check:
     seen = Seen.of(fit, new)
     found = Earning.of(fit).told_by(fit, seen)
     drift, more = _changes(fit, seen, parts, ordered)
+    return _with_verdict(dataclasses.replace(found, drift=drift, gain=more))
+
+
+def _with_verdict(found: Check) -> Check:
+    """The verdict of what was found, and its reasons, the gravest first."""
     alarms = [*_earning_reasons(found), *_following_reasons(found)]
-    alarms += [("learn again", one.words) for what, one in drift.items() if what != "behaviour" and one.found]
+    alarms += [("learn again", one.words) for what, one in found.drift.items() if what != "behaviour" and one.found]
     if found.unknown > UNKNOWN:
         words = f"{found.unknown:.0%} of the rows have states or actions that the policy never saw"
         alarms.append(("learn again", words))
-    if more is not None and _is_more(more, fit):
-        words = f"there is more to learn: about {more.value:.4g} more, from old and new rows together"
+    if found.gain is not None and _is_more(found.gain, found.expected):
+        words = f"there is more to learn: about {found.gain.value:.4g} more, from old and new rows together"
         alarms.append(("learn again", words))
     verdict = next((word for word in ORDER if any(kind == word for kind, _ in alarms)), "keep")
     said = [words for word in ORDER for kind, words in alarms if kind == word]
     said = [_facts(found), *said] if verdict == "keep" else [*said, _facts(found)]
-    return dataclasses.replace(found, verdict=verdict, reasons=tuple(said), drift=drift, gain=more)
+    return dataclasses.replace(found, verdict=verdict, reasons=tuple(said))
 
 
 @dataclass(frozen=True, eq=False)
@@ -398,8 +432,8 @@ def _more(fit: Fit, old: Counts, new: Counts) -> Estimate:
     return Estimate(max(0.0, careful.reliability) * gain, error)
 
 
-def _is_more(more: Estimate, fit: Fit) -> bool:
-    return more.value > max(2.0 * more.error_or_nan, NEXT_TO_NOTHING * abs(fit.expected.value))
+def _is_more(more: Estimate, expected: Estimate) -> bool:
+    return more.value > max(2.0 * more.error_or_nan, NEXT_TO_NOTHING * abs(expected.value))
 
 
 # ---- in words

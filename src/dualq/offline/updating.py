@@ -94,7 +94,7 @@ def update(
     return _solved(old, modelled, new, begin)
 
 
-def opened_like(fit: Fit, log: object, **columns: Argument) -> Log:
+def opened_like(fit: Fit | NumberFit, log: object, **columns: Argument) -> Log:
     """A log opened with the columns, bins and ranges with which the log of a fit was read."""
     if isinstance(log, Log):
         if given := [name for name, value in columns.items() if value is not None]:
@@ -109,7 +109,10 @@ def opened_like(fit: Fit, log: object, **columns: Argument) -> Log:
 
 def _table_of(fit: Fit | NumberFit | IterateFit) -> Fit:
     if isinstance(fit, NumberFit):
-        raise LogError("states of numbers have no counts to add to; learn again from both logs together")
+        raise LogError(
+            "the states of this run are numbers, and of those no counts are kept to add to; learn from both logs "
+            "together: `dualq learn` takes a folder or a glob, such as 'logs/*.csv'"
+        )
     if isinstance(fit, IterateFit):
         raise LogError(f"a policy from iterates has no counts to add to; {SHARE_COUNTS}")
     if fit.solved.solver != "exact":

@@ -36,7 +36,7 @@ def check(
         found = check_use(fit, log, since=since, table=table, skip_bad=skip_bad or None)
     if as_json:
         print_json(found.summary())
-    elif isinstance(fit, Fit):
+    else:
         from dualq.app.report.check_words import checked_lines, checked_table
         from dualq.app.report.terminal import columns
 
@@ -49,6 +49,7 @@ def check(
             page.print(line, markup=False)
         if found.elsewhere:
             page.print()
-            page.print(columns(*checked_table(fit, found)))
+            names = fit.counts.states.names if isinstance(fit, Fit) else ()
+            page.print(columns(*checked_table(names, found)))
     if found.verdict != "keep":
         raise typer.Exit(LOOK)
