@@ -4,10 +4,10 @@
 
 The data (Saito et al., 2021): 10,000 rows of each of three campaigns of a fashion shop, shown by two policies, a
 uniform one and Bernoulli Thompson sampling ("bts"); which item stood in which of three positions, with which
-probability, and whether it was clicked. From the rows of one policy the other is judged: the uniform one as it is, bts by
-how often it showed each item in each position. What that earned in its own rows, other ones, is the nearest to the truth
-that there is. Compared: IPW (the mean of weight times click) and SNIPW (divided by the mean weight), with the intervals
-that obp gives by the bootstrap, and ours by betting, all at 95%.
+probability, and whether it was clicked. From the rows of one policy the other is judged: the uniform one as it is, bts
+by how often it showed each item in each position. What that earned in its own rows, other ones, is the nearest to the
+truth that there is. Compared: IPW (the mean of weight times click) and SNIPW (divided by the mean weight), with the
+intervals that obp gives by the bootstrap, and ours by betting, all at 95%.
 """
 
 from pathlib import Path
@@ -78,7 +78,8 @@ def main():
     assert apart < 1e-9, apart
     header = ["campaign", "policy", "log of", "its own rows", "IPW, bootstrap", "SNIPW, bootstrap", "dualq, betting"]
     note = (
-        "Clicks in 100 rows shown, 95% intervals; 10,000 rows each. Size: rows of equal weight that would tell as much. "
+        "Clicks in 100 rows shown, 95% intervals; 10,000 rows each. Size: rows of equal weight that would tell as "
+        "much. "
         f"Both estimates are the same in dualq and in obp {obp.__version__}: they differ by {apart:.0e} at most. The "
         "ceiling by betting is far higher because it takes no largest weight for granted: a click with a weight of 100 "
         "may come any day, and the bootstrap knows only the weights that it saw."
