@@ -14,6 +14,7 @@ import pytest
 import dualq
 from dualq.app.cli import run as command
 from dualq.base import LogError
+from dualq.logs import Counts
 from dualq.offline.checking import FIRST, Earning, Seen, judged, parts_of
 from dualq.proof import RunningMean
 from dualq.worlds import sample_log
@@ -204,3 +205,18 @@ def test_rows_that_were_learned_from_prove_nothing(world, fit):
     assert len(said) == 1
     assert "begins before the rows end that the policy was learned from" in said[0]
     assert not dualq.check(learned, late, since=12_000).warnings
+
+
+def test_a_loss_counts_in_full_wherever_the_rows_come_from(world, fit):
+    """Rows of winter alone, or of all seasons: a loss of 1 in every row is one of 1 / (1 - discount) in what is earned."""
+    log, earning = using(world, fit).record(4000, seed=3), Earning.of(fit)
+    winter = np.array([label[1] == "winter" for label in log.states])
+    for rows in (np.ones(4000, bool), winter[log.state]):
+        parts = (log.state[rows], log.action[rows], log.reward[rows], log.next_state[rows])
+        earned = []
+        for loss in (0.0, 1.0):
+            s, a, r, s_next = parts
+            labels = {"states": log.states, "actions": log.actions}
+            counts = Counts.from_arrays(s, a, r - loss, s_next, **labels, reward_range=(-30.0, 30.0))
+            earned.append(earning.told_by(fit, Seen.of(fit, counts)).earned)
+        assert earned[0] - earned[1] == pytest.approx(1.0 / (1.0 - fit.modelled.discount))

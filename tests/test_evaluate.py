@@ -414,7 +414,7 @@ def test_policies_that_decide_alike_are_said_to(log):
     assert c.over(c.alike[0]) == Estimate(0.0, 0.0)
     assert c.verdict == "clear"
     assert c.at_least("so far") > 0.0
-    assert "decides alike" in verdict(c)
+    assert "takes the same decisions" in verdict(c)
     assert [row[3] for row in standings(c)[1]][1] == "the same decisions"
     usual = {s: dict(zip(range(3), row, strict=True)) for s, row in enumerate(c["so far"].policy.matrix.tolist())}
     alone = dualq.compare(log, {"mine": usual}, discount=DISCOUNT, certificate=None, learned=False)

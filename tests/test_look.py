@@ -427,11 +427,12 @@ def test_a_word_among_numbers_is_named_with_its_row(tmp_path):
 
 def test_a_word_in_the_reward_is_named_and_the_reward_stays_the_reward(tmp_path):
     frame = shop_log().astype({"profit": object})
-    frame.loc[5, "profit"] = "n/a?"
+    frame.loc[5, "profit"], frame.loc[9, "profit"] = "n/a?", 1e6
     seen = told(frame, tmp_path)
     assert seen.parts["reward"] == ("profit",)
     assert "row 6 has 'n/a?'" in seen.suspicious[0]
     assert seen.command.endswith("--skip-bad")
+    assert any("row 10 (line 11) has '1000000.0', far from all others" in words for words in seen.suspicious)
 
 
 def test_a_date_in_another_style_is_a_bad_row(tmp_path):
@@ -463,5 +464,7 @@ def test_a_propensity_is_not_taken_for_the_reward(tmp_path):
 
 def test_one_copy_repeats():
     frame = shop_log()
-    said = dualq.look(pd.concat([frame, frame[:1]])).suspicious
+    seen = dualq.look(pd.concat([frame, frame[:1]]))
+    assert seen.parts["episode"] == ("shop",)  # a copy of a row does not hide which rows belong together
+    said = seen.suspicious
     assert any("1 row repeats another row exactly: was it recorded twice?" in words for words in said)

@@ -5,11 +5,13 @@ Earning    With Q and V of the policy in the model that it was learned from, eac
                X = r + alpha V(s') - Q(s, a),        E(X | s, a) = 0 where the model is right
            With d the discounted time of the policy from the start, as the report has it, and f how often its pairs
            come up in the long run, both by the model, w = min(d / f, 5), and
-               v + mean(w X) / (1 - alpha)
+               v + sum(w X) / sum(w) / (1 - alpha)
            is what the policy earns from the start, v what the model says, in the units of the report. Whatever states
-           rows come from, their luck is taken out by V. A next state that never followed a pair is worth at most the
-           best that did. The mean of w X is bounded at every number of rows at once (proof/anytime.py): looking every
-           day costs nothing. It is compared with
+           rows come from, their luck is taken out by V; rows of states in which the policy hardly is from the start
+           (summer, where it starts in winter) count little, and where all are such nothing is known for long. A next
+           state that never followed a pair is worth at most the best that did. The sum of w X is bounded at every
+           number of rows at once (proof/anytime.py), w being known before X is: looking every day costs nothing. It
+           is compared with
                expected   less what is luck in v, and z errors: what the old rows can be wrong by
                floor      the certificate's, where it is promised
                logged     what was done before, less z errors
@@ -314,9 +316,12 @@ class Earning:
         """What is known of the policy by new rows; no verdict yet."""
         rows, total, squares = self.sums(seen)
         spread = (squares * fit.modelled.shared[0] ** 2).reshape(-1, 1)
-        n, per, each = float(rows.sum()), 1.0 / (1.0 - self.discount), rows.reshape(-1, 1)
+        n, each = float(rows.sum()), rows.reshape(-1, 1)
+        weight = float((rows * self.weight).sum())
+        per = n / weight / (1.0 - self.discount) if weight > 0.0 else np.inf  # of the mean of w X
         high = float(self.upper.at_most(each, np.array([total]), spread)[0])
         low = -float(self.lower.at_most(each, np.array([-total]), spread)[0])
+        told = n > 0 and weight > 0.0
         followed, elsewhere, unknown = _followed(fit, seen)
         return Check(
             verdict="",
@@ -328,15 +333,16 @@ class Earning:
             judged=int(n),
             expected=_stated(fit),
             slack=Z * self.allowed(fit, rows).error_or_nan,
-            earned=self.start + per * total / n if n else None,
-            interval=(self.start + per * low, self.start + per * high) if n else None,
+            earned=self.start + per * total / n if told else None,
+            interval=(self.start + per * low, self.start + per * high) if told else None,
             floor=fit.certificate.lower if fit.promised and fit.certificate is not None else None,
             logged=fit.careful.logged.value,
         )
 
     def allowed(self, fit: Fit, rows: Array) -> Estimate:
         """What was expected, with the larger of two errors: as the report gives it, and for the pairs that came."""
-        share = rows / max(rows.sum(), 1.0) * self.weight
+        share = rows * self.weight
+        share = share / max(float(share.sum()), np.finfo(float).tiny)
         here = np.where(rows > 0, share * np.minimum(self.errors, 1e150), 0.0)
         own = fit.modelled.shared[0] * float(np.linalg.norm(here)) / (1.0 - self.discount)
         return Estimate(fit.expected.value, max(own, _stated(fit).standard_error or 0.0))

@@ -45,7 +45,7 @@ def verdict(c: Comparison) -> str:
     if c.verdict == "alike":
         return f"No difference. All of them decide alike, and are expected to earn {said(c.first.expected)}."
     same = [called(name) for name in c.alike]
-    same = f" {_capital(joined(same))} {'decides' if len(same) == 1 else 'decide'} alike." if same else ""
+    same = f" {_capital(joined(same))} {'takes' if len(same) == 1 else 'take'} the same decisions." if same else ""
     others = [name for name in c.names[1:] if name not in c.alike]
     if c.clear:
         behind = min(c.at_least(name) or 0.0 for name in others)

@@ -21,7 +21,7 @@ from dualq.logs.reading.engines import reading
 from dualq.logs.reading.expressions import Expression, Table
 from dualq.logs.reading.looked import EARLY, LAST, Look, commands
 from dualq.logs.reading.number_columns import numbers_among
-from dualq.logs.reading.odd_values import far_words, word_words
+from dualq.logs.reading.odd_values import far_words, reads, word_words
 from dualq.logs.reading.open_source import about_source, open_source
 from dualq.logs.reading.options import ActionBins, BinsAsked, Columns, OneColumn
 from dualq.logs.reading.profile import Clock, Column, Episodes, clock_of, columns_of, copies_of, episodes_of, labels_of
@@ -286,11 +286,13 @@ def _odd(opened: Source, roles: Roles, held: Sequence[Column]) -> list[str]:
         parts = [part for part, names in roles.parts.items() if column.name in names]
         if column.words and set(parts) <= {"state", "action", "next_state"}:
             said += word_words(opened, column.name)
-        if set(parts) & {"reward", "costs"} and column.is_number and column.different > 2:
+        if set(parts) & {"reward", "costs"} and column.means_numbers and column.different > 2:
             said += far_words(opened, column.name)
         labels = [part for part in parts if part in ("state", "action", "next_state")]
         if labels and column.kind == "text":
-            said += label_words(column.name, labels_of(opened.table, column.name, labels[0]), labels[0])
+            odd = labels_of(opened.table, column.name, labels[0])
+            odd = {label: n for label, n in odd.items() if reads(label)} if column.words else odd  # the others are said
+            said += label_words(column.name, odd, labels[0])
         if parts and column.is_number:
             said += _sentinel(opened.table, column)
         if set(parts) & {"state", "action", "reward"} and column.different == 1:

@@ -43,12 +43,13 @@ def value_warnings(opened: Source, q: Questions, counts: Counts) -> tuple[str, .
             continue
         for column, values in labels.columns().items():
             texts = {value for value in values if isinstance(value, str)} if column not in q.bins else set()
-            if texts and any(map(_reads, texts)) and not all(map(_reads, texts)):
+            if texts and any(map(reads, texts)) and not all(map(reads, texts)):
                 found += word_words(opened, column)
     return tuple(found)
 
 
-def _reads(text: str) -> bool:
+def reads(text: str) -> bool:
+    """Whether a text is a number."""
     try:
         return np.isfinite(float(text))
     except ValueError:

@@ -30,10 +30,10 @@ WORDS = {
     "reward": "reward profit revenue income earning earnings earned gain return returns margin payoff pay payment score"
     " utility benefit sales net yield savings conversion converted click clicks clicked bought purchased sold spend",
     "costs": "cost costs penalty stockout failure failed fault breakdown defect late delay waste loss injury death"
-    " complaint violation error",
+    " complaint violation error overflow missed downtime accident",
     "action": "action decision decide do order ordered treatment treat dose price choice chosen choose arm offer bid"
     " move control intervention discount campaign maintain maintenance replace repair repaired assign allocation"
-    " channel mode command setting bet promo promotion email message advert drug therapy",
+    " channel mode command setting bet promo promotion email message advert drug therapy staff staffing",
 }
 PROPENSITY = ("propensity", "propensities", "pscore")  # words of a name that say it
 CHANCE, WHOSE = (
