@@ -208,7 +208,7 @@ def test_rows_that_were_learned_from_prove_nothing(world, fit):
 
 
 def test_a_loss_counts_in_full_wherever_the_rows_come_from(world, fit):
-    """Rows of winter alone, or of all seasons: a loss of 1 in every row is one of 1 / (1 - discount) in what is earned."""
+    """Rows of winter alone, or of all seasons: a loss of 1 a row is one of 1 / (1 - discount) in what it earns."""
     log, earning = using(world, fit).record(4000, seed=3), Earning.of(fit)
     winter = np.array([label[1] == "winter" for label in log.states])
     for rows in (np.ones(4000, bool), winter[log.state]):
