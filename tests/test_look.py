@@ -462,6 +462,20 @@ def test_a_propensity_is_not_taken_for_the_reward(tmp_path):
     assert "propensity" not in told(frame, tmp_path, propensity=False).parts
 
 
+def test_a_recommender_s_log_is_told_by_its_propensity():
+    """What is something about a user is no episode; what was shown is the action; rows may be cases of their own."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"timestamp": pd.date_range("2024-01-01", periods=300, freq="min")})
+    frame["item_id"], frame["position"] = rng.integers(0, 9, 300), rng.integers(1, 4, 300)
+    frame["click"], frame["propensity_score"] = rng.integers(0, 2, 300), rng.choice([0.1, 0.2], 300)
+    frame["user_feature"] = rng.choice(["a", "b"], 300)
+    seen = dualq.look(frame)
+    assert seen.parts["action"] == ("item_id",)
+    assert "episode" not in seen.parts
+    assert set(seen.parts["state"]) == {"position", "user_feature"}
+    assert any("discount=0" in line for line in seen.commands.values())
+
+
 def test_one_copy_repeats():
     frame = shop_log()
     seen = dualq.look(pd.concat([frame, frame[:1]]))

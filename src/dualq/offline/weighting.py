@@ -54,8 +54,8 @@ class Weighted:
 
     @property
     def estimate(self) -> Estimate:
-        """With its error, where the weights are not hopeless."""
-        return Estimate(self.value, None if self.hopeless else self.error)
+        """With its error, where the weights are not hopeless and not all rows that count were worth the same."""
+        return Estimate(self.value, None if self.hopeless or self.error == 0.0 else self.error)
 
 
 def weighted_value(
