@@ -69,7 +69,8 @@ def first_alarm(fit: dualq.Fit, earning: Earning, log: dualq.ArrayLog) -> tuple[
         np.cumsum(np.bincount(cells, x, size).reshape(-1, looks.size), axis=1) for x in (None, X[used] ** 2)
     )
     high = earning.upper.at_most(rows, np.cumsum(X)[looks - 1], squares)
-    high = earning.start + high / (1.0 - earning.discount)
+    weight = np.cumsum(np.where(used, earning.weight[s, a], 0.0))[looks - 1] / rows.sum(axis=0)
+    high = earning.start + high / weight / (1.0 - earning.discount)
     slack = np.array([Z * earning.allowed(fit, each.reshape(fit.counts.shape)).standard_error for each in rows.T])
     low = high < fit.expected.value - slack
     old, now, changed = seen.both[0].counts(fit.counts), seen.both[1], np.inf

@@ -14,6 +14,7 @@ import pytest
 import dualq
 from dualq.app.cli import run as command
 from dualq.base import LogError
+from dualq.logs import Counts
 from dualq.offline.checking import FIRST, Earning, Seen, judged, parts_of
 from dualq.proof import RunningMean
 from dualq.worlds import sample_log
@@ -185,3 +186,37 @@ def test_false_alarms_in_many_looks_are_as_rare_as_stated(world):
         drift = judged(fit, parts_of(log)).drift
         alarms += wrong or drift["dynamics"].found or drift["rewards"].found
     assert alarms <= 6
+
+
+def test_what_was_expected_is_what_the_report_of_the_run_says(world, fit):
+    found = dualq.check(fit, using(world, fit).record(2000, seed=1))
+    assert found.expected == fit.expected
+    assert found.slack >= 2.05 * fit.expected.standard_error  # z of 4% on two sides, and no smaller error than stated
+
+
+def test_rows_that_were_learned_from_prove_nothing(world, fit):
+    old = world.record(20_000, seed=0)
+    assert "these are the rows that the policy was learned from" in dualq.check(fit, old).warnings[0]
+    names = {"state": ["s"], "action": ["a"], "reward": "r", "time": "t"}
+    columns = {"s": old.state, "a": old.action, "r": old.reward, "t": np.arange(20_000)}
+    early, late = ({name: x[part] for name, x in columns.items()} for part in (slice(12_000), slice(10_000, 20_000)))
+    learned = dualq.learn(early, **names, certificate=None)
+    said = dualq.check(learned, late).warnings
+    assert len(said) == 1
+    assert "begins before the rows end that the policy was learned from" in said[0]
+    assert not dualq.check(learned, late, since=12_000).warnings
+
+
+def test_a_loss_counts_in_full_wherever_the_rows_come_from(world, fit):
+    """Rows of winter alone, or of all seasons: a loss of 1 a row is one of 1 / (1 - discount) in what it earns."""
+    log, earning = using(world, fit).record(4000, seed=3), Earning.of(fit)
+    winter = np.array([label[1] == "winter" for label in log.states])
+    for rows in (np.ones(4000, bool), winter[log.state]):
+        parts = (log.state[rows], log.action[rows], log.reward[rows], log.next_state[rows])
+        earned = []
+        for loss in (0.0, 1.0):
+            s, a, r, s_next = parts
+            labels = {"states": log.states, "actions": log.actions}
+            counts = Counts.from_arrays(s, a, r - loss, s_next, **labels, reward_range=(-30.0, 30.0))
+            earned.append(earning.told_by(fit, Seen.of(fit, counts)).earned)
+        assert earned[0] - earned[1] == pytest.approx(1.0 / (1.0 - fit.modelled.discount))

@@ -77,6 +77,7 @@ def test_solve_finds_the_policy_that_enumeration_finds(machine, tmp_path, capsys
     assert {row["state"]: row["action"] for row in facts["first_states"]} == actions
     assert {row["state"]: row["value"] for row in facts["first_states"]} == pytest.approx(values, abs=1e-7)
     assert facts["mean_value"] == pytest.approx(sum(values.values()) / 2, abs=1e-7)
+    assert facts["weight"] == (30 + 10) / 2
     assert facts["weighted_value"] == pytest.approx(sum(values.values()) * (30 + 10) / 2, abs=1e-5)  # range [-30, 10]
     assert (facts["states"], facts["actions"], facts["discount"]) == (2, 3, discount)
     assert 0.0 <= facts["error_bound"] <= 1e-6

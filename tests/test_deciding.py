@@ -153,6 +153,10 @@ def test_the_command_writes_all_or_nothing_and_says_what_is_wrong(tmp_path, caps
     assert command([*words, str(tmp_path / "out.csv"), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert (facts["rows"], facts["unknown"], facts["columns"]) == (3, 1, ["decided_action"])
+    assert command([*words, str(tmp_path / "out.csv")]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("2 of 3 rows decided, in decided_action.")
+    assert '1 row with a state that the log never had, such as {"state": 5}: the field is empty there' in said
     for wrong, said in (
         ([*words, str(tmp_path / "out.txt")], "must end in .csv or .parquet"),
         ([*words, str(tmp_path / "no.csv"), "--case", "id"], "there is no column 'id'"),

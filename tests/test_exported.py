@@ -13,6 +13,7 @@ import jsonschema
 import numpy as np
 import postgres_server
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 
 import dualq
@@ -138,6 +139,29 @@ def test_the_python_file_decides_alike_and_imports_nothing(both, tmp_path):
     )
     said = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     assert [None if action is None else tuple(action) for action in json.loads(said)] == decided
+
+
+def test_a_file_says_which_log_it_was_learned_from(tmp_path):
+    rows = {"stock": [3, 4] * 40, "do": ["go", "stay", "stay", "go"] * 20, "paid": [1.0, 2.0, 0.0, 1.0] * 20}
+    pa.csv.write_csv(pa.table(rows), tmp_path / "orders.csv")
+    words = {"state": "stock", "action": "do", "reward": "paid", "terminal": "row", "discount": 0.0}
+    dualq.learn(tmp_path / "orders.csv", **words, certificate=None).save(tmp_path / "run")
+    for form in ("json", "sql", "python"):
+        assert "orders.csv" in dualq.export(tmp_path / "run", form)
+
+
+def test_the_python_file_says_what_a_state_is(tmp_path):
+    one = TablePolicy(np.eye(2), Labels([3, 4], ("stock",)), Labels(["go", "stay"], ("do",)))
+    two = TablePolicy(np.eye(2), Labels([(3, "a"), (4, "b")], ("stock", "season")), Labels(["go", "stay"], ("do",)))
+    made = []
+    for policy in (one, two):
+        space: dict = {}
+        exec(as_python(module._of_table(Decider(policy, {}), "a log", "", None)), space)
+        made.append(space["act"])
+    assert made[0](3) == made[0]({"stock": 3}) == "go"  # as fit.act(3)
+    for wrong in (3, "3", None, {"stock": 3}, [3, "a"]):
+        with pytest.raises(ValueError, match=r"a state is \{column: value\} with the columns stock, season; not "):
+            made[1](wrong)
 
 
 def read_json(value: dict, state: dict, case: int) -> list | None:

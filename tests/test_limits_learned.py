@@ -791,6 +791,7 @@ def test_the_trade_off_and_an_explanation_fit_into_80_columns(table, tmp_path, c
     code, out, _ = run(capsys, "frontier", tmp_path / "run", "--limit", "broken", "--points", "4")
     assert code == 0
     assert "…" not in out
+    assert "wider than what `dualq learn` guarantees, which is of one policy alone" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 80
     _, out, _ = run(capsys, "explain", tmp_path / "run", "--state", "0")
     assert "chosen under broken <= 0.3: it may take an action that earns less" in " ".join(out.split())

@@ -354,3 +354,131 @@ def test_a_frame_gets_a_line_of_python():
 def test_a_file_that_cannot_be_opened_is_one_line(tmp_path, capsys):
     assert cli.run(["look", str(tmp_path / "none.csv")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+# ---- rows that stand apart
+
+
+def told(frame, tmp_path, **columns):
+    """What `look` and `read_log` say of a CSV file."""
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    return dualq.look(tmp_path / "log.csv", **columns)
+
+
+def shop_log(seed=0):
+    names = {"k": "shop", "u": "day", "w": "order", "z": "profit"}
+    return shops(names, seed).assign(stock=np.random.default_rng(seed).integers(0, 5, 300))
+
+
+READ = {"state": ["kind", "stock"], "action": "order", "reward": "profit", "episode": "shop", "time": "day"}
+
+
+def test_one_reward_far_from_all_others_is_named_with_its_row(tmp_path):
+    frame = shop_log()
+    frame.loc[123, "profit"] = 1000 * frame.profit.abs().max()
+    seen = told(frame, tmp_path)
+    assert [words for words in seen.suspicious if words.startswith("in profit, row 124 (line 125) has")]
+    log = dualq.read_log(tmp_path / "log.csv", **READ)
+    assert [words for words in log.warnings if "row 124 (line 125)" in words and "far from all others" in words]
+    assert "row 124" in " ".join(dualq.learn(log, discount=0.9, certificate=None).warnings)
+    vouched = dualq.read_log(tmp_path / "log.csv", **READ, reward_range=(-10, 1e6))
+    assert not vouched.warnings  # somebody says what rewards can be
+
+
+def test_rare_rewards_are_no_slips():
+    """Of 300 rows each, 5 logs: rewards of a usual kind are never called far."""
+    from dualq.logs.reading.odd_values import far_words
+    from dualq.logs.reading.open_source import open_source
+
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        rare = (rng.random(300) < 0.01) * 500.0
+        drawn = {"normal": rng.normal(size=300), "exponential": rng.exponential(size=300), "sparse": rare}
+        assert [far_words(open_source(drawn), name) for name in drawn] == [[], [], []]
+
+
+def test_the_sums_never_hide_a_value_that_is_far():
+    """The shortcut by sums against the rows themselves, on logs that have up to five such values on one side."""
+    from dualq.logs import Counts
+    from dualq.logs.reading.odd_values import FAR, may_be_far
+
+    rng = np.random.default_rng(0)
+    for many in range(1, 6):
+        for n in (100, 1_000, 20_000):
+            r = rng.uniform(0, 1, n)
+            r[:many] = 1.0 + 1.01 * FAR * rng.uniform(1, 3, many)
+            rows = dualq.base.Rows(*(np.zeros(n, int),) * 2, r, np.zeros(n, int), np.zeros(n, bool))
+            assert may_be_far(Counts.from_arrays(*rows, states=1, actions=1))
+
+
+def test_a_word_among_numbers_is_named_with_its_row(tmp_path):
+    frame = shop_log().astype({"stock": object})
+    frame.loc[7, "stock"] = "none left"
+    seen = told(frame, tmp_path)
+    said = [words for words in seen.suspicious if "row 8 (line 9) has 'none left', which is no number" in words]
+    assert len(said) == 1
+    log = dualq.read_log(tmp_path / "log.csv", **READ)
+    assert [words for words in log.warnings if "row 8 (line 9) has 'none left'" in words]
+    frame["stock"] = frame.stock.where(frame.stock != 4, "4+")  # a label, not a slip: it comes again and again
+    assert not [
+        words for words in dualq.read_log(frame.assign(stock=frame.stock.astype(str)), **READ).warnings if "4+" in words
+    ]
+
+
+def test_a_word_in_the_reward_is_named_and_the_reward_stays_the_reward(tmp_path):
+    frame = shop_log().astype({"profit": object})
+    frame.loc[5, "profit"], frame.loc[9, "profit"] = "n/a?", 1e6
+    seen = told(frame, tmp_path)
+    assert seen.parts["reward"] == ("profit",)
+    assert "row 6 has 'n/a?'" in seen.suspicious[0]
+    assert seen.command.endswith("--skip-bad")
+    assert any("row 10 (line 11) has '1000000.0', far from all others" in words for words in seen.suspicious)
+
+
+def test_a_date_in_another_style_is_a_bad_row(tmp_path):
+    frame = shop_log()
+    frame["day"] = pd.Timestamp("2023-01-01") + pd.to_timedelta(frame.day, unit="D")
+    frame["day"] = frame.day.dt.strftime("%Y-%m-%d").astype(object)
+    frame.loc[44, "day"] = "Feb 14, 2023"
+    seen = told(frame, tmp_path)
+    assert (
+        "row 45 (line 46): day is 'Feb 14, 2023'; every row needs its time, a date as 2024-02-29" in seen.suspicious[0]
+    )
+    log = dualq.read_log(tmp_path / "log.csv", **READ, skip_bad=True, quarantine=tmp_path / "bad")
+    assert log.skipped == 1
+    assert log.counts().total == 300 - 1 - 5 - 1  # the bad one, the last of each shop, and the one before the bad one
+
+
+def test_a_propensity_is_not_taken_for_the_reward(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"segment": rng.choice(["new", "old"], 400), "offer": rng.choice(["A", "B"], 400)})
+    frame["p"], frame["won"] = np.where(frame.offer == "A", 0.3, 0.7), rng.integers(0, 2, 400)
+    seen = told(frame, tmp_path)
+    assert (seen.parts["propensity"], seen.parts["reward"]) == (("p",), ("won",))
+    assert "propensity" in seen.unsure
+    assert "--propensity p" in seen.command
+    assert dualq.look(frame.rename(columns={"p": "pscore"})).parts["propensity"] == ("pscore",)
+    assert "propensity" not in dualq.look(frame.assign(p=5 * frame.p)).parts  # 3.5 is no probability
+    assert "propensity" not in told(frame, tmp_path, propensity=False).parts
+
+
+def test_a_recommender_s_log_is_told_by_its_propensity():
+    """What is something about a user is no episode; what was shown is the action; rows may be cases of their own."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"timestamp": pd.date_range("2024-01-01", periods=300, freq="min")})
+    frame["item_id"], frame["position"] = rng.integers(0, 9, 300), rng.integers(1, 4, 300)
+    frame["click"], frame["propensity_score"] = rng.integers(0, 2, 300), rng.choice([0.1, 0.2], 300)
+    frame["user_feature"] = rng.choice(["a", "b"], 300)
+    seen = dualq.look(frame)
+    assert seen.parts["action"] == ("item_id",)
+    assert "episode" not in seen.parts
+    assert set(seen.parts["state"]) == {"position", "user_feature"}
+    assert any("discount=0" in line for line in seen.commands.values())
+
+
+def test_one_copy_repeats():
+    frame = shop_log()
+    seen = dualq.look(pd.concat([frame, frame[:1]]))
+    assert seen.parts["episode"] == ("shop",)  # a copy of a row does not hide which rows belong together
+    said = seen.suspicious
+    assert any("1 row repeats another row exactly: was it recorded twice?" in words for words in said)

@@ -47,7 +47,11 @@ REFUSED = {
     "order = stok": "names 'stok' at letter 9.*did you mean 'stock'",
     "order = 3 if season == winter else 0": "names 'winter' at letter 24.*text stands in quotes",
     "order = 6 if stock <= 1": "an `if` needs its `else`",
-    "order = (": "cannot be read at letter 9",
+    "order = (": "cannot be read at letter 9.*It may have columns of the state, numbers, text in quotes",
+    "order = 6 if stock = 1 else 0": "compare with ==",
+    "order = 6 if stock < 1 && season == 'winter' else 0": "write `and`",
+    "order = 6 if stock < 1 || season == 'a&b' else 0": "write `or`",
+    "order := 6": "with one =, and no colon",
     "ordr = 3": "the log's action is 'order'",
     "order = " + "-" * 60 + "1": "nested more than 50 deep",
     "order = " + "1 + " * 300 + "1": "letters",
@@ -79,3 +83,23 @@ def test_a_path_is_no_rule():
     assert is_rule("order = 6 if stock <= 1 else 0")
     assert is_rule("order=stock")
     assert not any(map(is_rule, ("mine.csv", "run/", "runs/a=3/policy.csv", "x == 3")))
+
+
+LABELS = {
+    "order = 4 if season == 'sumer' else 0": "'sumer' at letter 24, which the log never has; did you mean 'summer'",
+    "order = 4 if season in ('winter', 'july') else 0": "'july' at letter 35.*known are 'winter', 'summer'",
+    "order = 4 if 'Winter' != season else 0": "did you mean 'winter'",
+    "order = 4 if stock == '2' else 0": "it holds values such as 0, no text; leave out the quotes",
+    "order = 4 if season < 2 else 0": "it holds text, such as 'winter'; put text in quotes",
+}
+
+
+@pytest.mark.parametrize("words", LABELS)
+def test_a_value_that_a_column_never_has_is_refused(words):
+    with pytest.raises(LogError, match=LABELS[words]):
+        parsed(words, tuple(COLUMNS), ("order",), COLUMNS)
+
+
+def test_numbers_that_the_log_never_had_may_be_compared_with():
+    rule = parsed("order = 4 if stock == 99 or season >= 't' else 0", tuple(COLUMNS), ("order",), COLUMNS)
+    assert rule(TABLE).tolist() == [4 if state["season"] == "winter" else 0 for state in STATES]

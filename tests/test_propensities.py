@@ -67,6 +67,7 @@ def test_episodes_are_weighed_by_their_products():
         W[episode] *= (a == 1) / p
         G[episode] += 0.9**t * r
     assert e.weighted.value == pytest.approx(float(W @ G / W.sum()))
+    assert e.weighted.plain == pytest.approx(float(np.mean(W * G)))
     assert (e.weighted.longest, e.weighted.unit, e.weighted.episodes) == (3, "episode", 600)
     assert e.weighted.returns_range == pytest.approx((0.0, 1.0 + 0.9 + 0.81))
     assert e.weighted.low <= ALWAYS <= e.weighted.high

@@ -215,7 +215,7 @@ def test_with_few_rows_nothing_is_guaranteed_and_a_range_is_suggested():
     fit = dualq.learn(dualq.read_log(rows, state="s", action="a", reward="r", time="row"), discount=0.5)
     assert not fit.promised
     for text in (printed(fit), Words(report_html(fit)).text):
-        assert "Nothing is guaranteed: too few rows to know what rewards can be." in text
+        assert "Nothing is guaranteed: too few rows to know how low or high a reward can be." in text
         assert "rewards always lie between, say, 1 and 2, add --reward-range=1,2." in text
         assert not re.search(r"(?<!Nothing is )(?<!not )guaranteed", text, re.IGNORECASE)
 

@@ -71,6 +71,12 @@ def test_what_it_cannot_answer_it_refuses_in_one_line(client, where, body, said)
     assert "\n" not in answer.json()["detail"]
 
 
+def test_a_body_that_is_not_named_json_is_told_how(client):
+    answer = client.post("/act", content='{"state": {"state": 0}}', headers={"Content-Type": "text/plain"})
+    assert answer.status_code == 422
+    assert answer.json()["detail"].endswith("send JSON, with the header Content-Type: application/json")
+
+
 def test_a_run_that_is_replaced_is_taken_whole_or_not_at_all(run, client, tmp_path):
     folder, fit = run
     other = saved(tmp_path / "other", 1, flip=True)

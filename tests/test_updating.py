@@ -233,3 +233,35 @@ def test_the_command_writes_a_run_and_says_what_changed(tmp_path, capsys):
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
     assert command([*words[:2], str(tmp_path / "bad.csv")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_old_rows_that_count_only_now_are_said(three):
+    from dualq.app.report.update_words import updated_words
+
+    _, new, _ = three
+    assert new.updated["linked_rows"] == 12
+    assert "12 more old rows count only now: the last of their episodes" in updated_words(new, new.updated)[0]
+
+
+def test_what_was_found_in_the_old_rows_is_said_to_be_of_them(plain):
+    """A finding among the old rows is kept with its words, said once however often one updates; the others are not."""
+    rows, found = (
+        shops(),
+        dataclasses.replace(plain.modelled.returns_check, found=True, words="the model is off (p = 0)"),
+    )
+    doubted = dataclasses.replace(plain.modelled, returns_check=found)
+    solved = dataclasses.replace(plain.proven.solved, modelled=doubted)
+    fit = dataclasses.replace(plain, proven=dataclasses.replace(plain.proven, solved=solved))
+    for days in ((70, 100), (100, 120)):
+        fit = dualq.update(fit, part(rows, (rows["day"] >= days[0]) & (rows["day"] < days[1])))
+        assert fit.modelled.returns_check.found
+        assert fit.modelled.returns_check.words.count("found in the rows before the update") == 1
+    assert not any("before the update" in one.words for one in fit.coverage.checks if not one.found)
+
+
+def test_a_run_is_not_written_over_itself(plain, tmp_path, capsys):
+    plain.save(tmp_path / "run")
+    before = (tmp_path / "run" / "policy.csv").read_bytes()
+    assert command(["update", str(tmp_path / "run"), "new.csv", "--out", f"{tmp_path}/run/"]) == 2
+    assert "is the run itself, and would be overwritten" in capsys.readouterr().err
+    assert (tmp_path / "run" / "policy.csv").read_bytes() == before

@@ -115,7 +115,10 @@ def application(run: Path) -> FastAPI:
 
     @app.exception_handler(RequestValidationError)
     def misread(request: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
+        first, kind = error.errors()[0], request.headers.get("content-type", "")
+        if request.method == "POST" and not kind.startswith("application/json"):
+            sent = f"the body came as {kind or 'nothing that is named'}"
+            return JSONResponse({"detail": f"{sent}; send JSON, with the header Content-Type: application/json"}, 422)
         where = ".".join(str(part) for part in first["loc"])
         return JSONResponse({"detail": f"{where}: {first['msg']}"}, 422)
 
@@ -178,11 +181,13 @@ def _page(served: Served, schema: dict[str, object]) -> str:
     state = json.dumps(dict.fromkeys(names, "..."), ensure_ascii=False)
     paths: dict[str, dict[str, dict[str, str]]] = schema["paths"]  # pyright: ignore[reportAssignmentType]
     listed = [(f"{verb.upper()} {path}", what["summary"]) for path, of in paths.items() for verb, what in of.items()]
-    line = f"""curl -X POST -H 'Content-Type: application/json' -d '{{"state": {state}}}' http://HOST:PORT/act"""
+    states = json.dumps({name: ["...", "..."] for name in names}, ensure_ascii=False)
+    bodies = {"act": f'{{"state": {state}}}', "act_many": f'{{"states": {states}}}'}
+    lines = [f"curl -H 'Content-Type: application/json' -d '{body}' http://HOST:PORT/{p}" for p, body in bodies.items()]
     return page(
         "dualq: a policy in use",
         "<h1>A policy in use</h1>",
         text(f"{served.run}, loaded {served.since}. {served.doubt}"),
         section("What can be asked", facts(listed), text("For programs: /openapi.json")),
-        section("Try it", text(line)),
+        section("Try it", *map(text, lines)),
     )

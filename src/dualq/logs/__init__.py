@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dualq.logs.array_log import ArrayLog as ArrayLog
     from dualq.logs.blocks import counts_in_blocks as counts_in_blocks
     from dualq.logs.checks.between import between as between
+    from dualq.logs.checks.between_numbers import between_numbers as between_numbers
     from dualq.logs.checks.bins import inside_cells as inside_cells
     from dualq.logs.checks.coverage import Coverage as Coverage
     from dualq.logs.checks.findings import Finding as Finding

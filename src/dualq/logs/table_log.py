@@ -27,6 +27,7 @@ from dualq.logs.reading.coding import Coder
 from dualq.logs.reading.columns import label_warnings
 from dualq.logs.reading.counting import Counted, check_repeats, first_states, flags_of
 from dualq.logs.reading.episodes import Episodes, episodes_of
+from dualq.logs.reading.odd_values import value_warnings
 from dualq.logs.reading.options import Columns
 from dualq.logs.reading.progress import progress
 from dualq.logs.reading.queries import Questions
@@ -112,7 +113,8 @@ class TableLog:
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What in the columns may be wrong, though it could be read."""
-        return (*self.opened.warnings, *label_warnings(self.opened, self.questions, self.counted.counts))
+        asked = self.opened, self.questions, self.counted.counts
+        return (*self.opened.warnings, *label_warnings(*asked), *value_warnings(*asked))
 
     @property
     def columns(self) -> dict[str, tuple[str, ...]]:

@@ -5,11 +5,13 @@ Earning    With Q and V of the policy in the model that it was learned from, eac
                X = r + alpha V(s') - Q(s, a),        E(X | s, a) = 0 where the model is right
            With d the discounted time of the policy from the start, as the report has it, and f how often its pairs
            come up in the long run, both by the model, w = min(d / f, 5), and
-               v + mean(w X) / (1 - alpha)
+               v + sum(w X) / sum(w) / (1 - alpha)
            is what the policy earns from the start, v what the model says, in the units of the report. Whatever states
-           rows come from, their luck is taken out by V. A next state that never followed a pair is worth at most the
-           best that did. The mean of w X is bounded at every number of rows at once (proof/anytime.py): looking every
-           day costs nothing. It is compared with
+           rows come from, their luck is taken out by V; rows of states in which the policy hardly is from the start
+           (summer, where it starts in winter) count little, and where all are such nothing is known for long. A next
+           state that never followed a pair is worth at most the best that did. The sum of w X is bounded at every
+           number of rows at once (proof/anytime.py), w being known before X is: looking every day costs nothing. It
+           is compared with
                expected   less what is luck in v, and z errors: what the old rows can be wrong by
                floor      the certificate's, where it is promised
                logged     what was done before, less z errors
@@ -43,6 +45,7 @@ from dualq.offline.careful.pooling import Rows
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.fit import Fit
 from dualq.offline.joined import Recoding, check_alike, recodings
+from dualq.offline.number_checking import NewRows, NumberEarning, changes, elsewhere, stated
 from dualq.offline.shapes import CheckSummary, Elsewhere
 from dualq.offline.summary import estimate_summary
 from dualq.offline.together.iterated import SHARE_COUNTS, IterateFit
@@ -62,6 +65,11 @@ LONG = 50.0  # times the horizon: a policy in use is watched for longer than its
 MOST_WEIGHT = 5.0
 MOST = 5  # states that are listed
 ORDER = ("stop", "learn again", "keep")
+SAME = (
+    "these are the rows that the policy was learned from: they say nothing of how it does in use; give those that came "
+    "since"
+)
+Z = -float(ndtri(LOOKS / 2.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +83,8 @@ class Check:
     elsewhere: tuple[Elsewhere, ...]  # where it was not followed most often
     unknown: float  # the share of rows whose state or action the policy never saw
     judged: int  # rows from which earnings are told
-    expected: Estimate  # what the policy should earn from the start, with its error
+    expected: Estimate  # what the policy should earn from the start, with its error: as the report of the run has them
+    slack: float  # it is said to earn less than expected only where that is less by more than this
     earned: float | None  # what the new rows say that it earns; None where there are none
     interval: tuple[float, float] | None  # of it, however often one looks
     floor: float | None  # that was promised; None where nothing is
@@ -83,6 +92,7 @@ class Check:
     drift: dict[str, Finding] = field(default_factory=dict, repr=False)  # between the old rows and the new
     gain: Estimate | None = None  # what learning again would earn more; None where that was not asked
     looks: float = LOOKS + CHANGE  # chance of a false alarm, however often one looks
+    warnings: tuple[str, ...] = ()  # what to know before trusting the verdict
 
     @property
     def line(self) -> str:
@@ -101,6 +111,7 @@ class Check:
             "unknown": self.unknown,
             "judged": self.judged,
             "expected": estimate_summary(self.expected),
+            "slack": self.slack,
             "earned": self.earned,
             "interval": None if self.interval is None else list(self.interval),
             "floor": self.floor,
@@ -108,10 +119,11 @@ class Check:
             "drift": {what: {"found": one.found, "p_value": one.p_value} for what, one in self.drift.items()},
             "gain": None if self.gain is None else estimate_summary(self.gain),
             "false_alarms": self.looks,
+            "warnings": list(self.warnings),
         }
 
     def __repr__(self) -> str:
-        return "\n".join((f"Check: {self.line}", *(f"  {reason}" for reason in self.reasons[1:])))
+        return "\n".join((f"Check: {self.line}", *(f"  {words}" for words in (*self.warnings, *self.reasons[1:]))))
 
 
 def check(fit: Fit | NumberFit | IterateFit, log: object, *, since: Moment | None = None, **columns: Argument) -> Check:
@@ -142,13 +154,28 @@ def check(fit: Fit | NumberFit | IterateFit, log: object, *, since: Moment | Non
     >>> dualq.check(fit, in_use).verdict
     'keep'
     """
-    if isinstance(fit, NumberFit):
-        raise LogError("states of numbers have no counts to compare with; fit.score(log) says what new rows make of it")
     if isinstance(fit, IterateFit):
         raise LogError(f"a policy from iterates has no counts to compare with; {SHARE_COUNTS}")
     new = opened_like(fit, log, since=since, **columns)
+    if isinstance(fit, NumberFit):
+        found = judged_numbers(fit, NewRows.of(fit, new))
+        again = new.source == fit.read.source and found.rows == fit.rows
+        return dataclasses.replace(found, warnings=(SAME,) if again else ())
     check_alike(fit.counted, new)
-    return judged(fit, parts_of(new), ordered=new.has_order)
+    found = judged(fit, parts_of(new), ordered=new.has_order)
+    return dataclasses.replace(found, warnings=_not_new(fit, new))
+
+
+def _not_new(fit: Fit, new: Log) -> tuple[str, ...]:
+    """What to say where new rows may be those that the policy was learned from: they fit it, whatever it is worth."""
+    if new.counts().digest() == fit.counts.digest():
+        return (SAME,)
+    trace, then = new.trace(), fit.counted.span
+    now = None if trace is None else trace.span
+    if now is None or then is None or now[0] > then[1]:
+        return ()
+    words = "the new log begins before the rows end that the policy was learned from: rows of both say nothing new"
+    return (f"{words}; give those that came since (--since)",)
 
 
 def parts_of(log: Log) -> list[Counts]:
@@ -156,6 +183,29 @@ def parts_of(log: Log) -> list[Counts]:
     total = log.counts().total
     cuts = [FIRST * 2**k for k in range(64) if FIRST * 2**k < total]
     return log.counts_between([0, *cuts, total]) if log.has_order and cuts else [log.counts()]
+
+
+def judged_numbers(fit: NumberFit, new: NewRows) -> Check:
+    """The check of a policy over numbers."""
+    expected, per = stated(fit), 1.0 / (1.0 - fit.discount)
+    taken, judged_by, mean, (low, high) = NumberEarning.of(fit, LOOKS / 2.0, EFFECT).told_by(new.rows)
+    found = Check(
+        verdict="",
+        reasons=(),
+        rows=new.total,
+        followed=float(taken.mean()) if taken.size else 0.0,
+        elsewhere=elsewhere(fit, new.rows, taken, MOST),
+        unknown=new.unknown,
+        judged=judged_by,
+        expected=expected,
+        slack=Z * expected.error_or_nan,
+        earned=expected.value + per * mean if judged_by else None,
+        interval=(expected.value + per * low, expected.value + per * high) if judged_by else None,
+        floor=None,
+        logged=fit.logged.value,
+        drift=changes(fit, new.rows, FIRST, CHANGE),
+    )
+    return _with_verdict(found)
 
 
 def judged(fit: Fit, parts: Sequence[Counts], ordered: bool = True) -> Check:
@@ -166,18 +216,23 @@ def judged(fit: Fit, parts: Sequence[Counts], ordered: bool = True) -> Check:
     seen = Seen.of(fit, new)
     found = Earning.of(fit).told_by(fit, seen)
     drift, more = _changes(fit, seen, parts, ordered)
+    return _with_verdict(dataclasses.replace(found, drift=drift, gain=more))
+
+
+def _with_verdict(found: Check) -> Check:
+    """The verdict of what was found, and its reasons, the gravest first."""
     alarms = [*_earning_reasons(found), *_following_reasons(found)]
-    alarms += [("learn again", one.words) for what, one in drift.items() if what != "behaviour" and one.found]
+    alarms += [("learn again", one.words) for what, one in found.drift.items() if what != "behaviour" and one.found]
     if found.unknown > UNKNOWN:
         words = f"{found.unknown:.0%} of the rows have states or actions that the policy never saw"
         alarms.append(("learn again", words))
-    if more is not None and _is_more(more, fit):
-        words = f"there is more to learn: about {more.value:.4g} more, from old and new rows together"
+    if found.gain is not None and _is_more(found.gain, found.expected):
+        words = f"there is more to learn: about {found.gain.value:.4g} more, from old and new rows together"
         alarms.append(("learn again", words))
     verdict = next((word for word in ORDER if any(kind == word for kind, _ in alarms)), "keep")
     said = [words for word in ORDER for kind, words in alarms if kind == word]
     said = [_facts(found), *said] if verdict == "keep" else [*said, _facts(found)]
-    return dataclasses.replace(found, verdict=verdict, reasons=tuple(said), drift=drift, gain=more)
+    return dataclasses.replace(found, verdict=verdict, reasons=tuple(said))
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,9 +316,12 @@ class Earning:
         """What is known of the policy by new rows; no verdict yet."""
         rows, total, squares = self.sums(seen)
         spread = (squares * fit.modelled.shared[0] ** 2).reshape(-1, 1)
-        n, per, each = float(rows.sum()), 1.0 / (1.0 - self.discount), rows.reshape(-1, 1)
+        n, each = float(rows.sum()), rows.reshape(-1, 1)
+        weight = float((rows * self.weight).sum())
+        per = n / weight / (1.0 - self.discount) if weight > 0.0 else np.inf  # of the mean of w X
         high = float(self.upper.at_most(each, np.array([total]), spread)[0])
         low = -float(self.lower.at_most(each, np.array([-total]), spread)[0])
+        told = n > 0 and weight > 0.0
         followed, elsewhere, unknown = _followed(fit, seen)
         return Check(
             verdict="",
@@ -273,20 +331,26 @@ class Earning:
             elsewhere=elsewhere,
             unknown=unknown,
             judged=int(n),
-            expected=self.allowed(fit, rows),
-            earned=self.start + per * total / n if n else None,
-            interval=(self.start + per * low, self.start + per * high) if n else None,
+            expected=_stated(fit),
+            slack=Z * self.allowed(fit, rows).error_or_nan,
+            earned=self.start + per * total / n if told else None,
+            interval=(self.start + per * low, self.start + per * high) if told else None,
             floor=fit.certificate.lower if fit.promised and fit.certificate is not None else None,
             logged=fit.careful.logged.value,
         )
 
     def allowed(self, fit: Fit, rows: Array) -> Estimate:
         """What was expected, with the larger of two errors: as the report gives it, and for the pairs that came."""
-        share = rows / max(rows.sum(), 1.0) * self.weight
+        share = rows * self.weight
+        share = share / max(float(share.sum()), np.finfo(float).tiny)
         here = np.where(rows > 0, share * np.minimum(self.errors, 1e150), 0.0)
         own = fit.modelled.shared[0] * float(np.linalg.norm(here)) / (1.0 - self.discount)
-        error = fit.expected.standard_error or fit.careful.expected.standard_error
-        return Estimate(fit.expected.value, max(own, error or 0.0))
+        return Estimate(fit.expected.value, max(own, _stated(fit).standard_error or 0.0))
+
+
+def _stated(fit: Fit) -> Estimate:
+    """What the report says is expected, with the error of the model where a doubt took that of the report away."""
+    return Estimate(fit.expected.value, fit.expected.standard_error or fit.careful.expected.standard_error)
 
 
 def _best(counts: Counts, V: Array) -> Array:
@@ -374,8 +438,8 @@ def _more(fit: Fit, old: Counts, new: Counts) -> Estimate:
     return Estimate(max(0.0, careful.reliability) * gain, error)
 
 
-def _is_more(more: Estimate, fit: Fit) -> bool:
-    return more.value > max(2.0 * more.error_or_nan, NEXT_TO_NOTHING * abs(fit.expected.value))
+def _is_more(more: Estimate, expected: Estimate) -> bool:
+    return more.value > max(2.0 * more.error_or_nan, NEXT_TO_NOTHING * abs(expected.value))
 
 
 # ---- in words
@@ -385,15 +449,14 @@ def _earning_reasons(found: Check) -> list[tuple[str, str]]:
     """(verdict, reason) of what it earns."""
     if found.interval is None:
         return []
-    high, z = found.interval[1], -float(ndtri(LOOKS / 2.0))
-    slack = z * found.expected.error_or_nan
+    high, slack = found.interval[1], found.slack
     at_most = f"at most {high:.4g}, however often you look"
     if found.floor is not None and high < found.floor:
         return [("stop", f"the floor does not hold: it earns {at_most}, and {found.floor:.4g} was guaranteed")]
     if high < found.logged - slack and found.logged < found.expected.value:
         return [("stop", f"it earns less than what was done before: {at_most}, and that earned {found.logged:.4g}")]
     if high < found.expected.value - slack:
-        said = f"{found.expected.value:.4g} ± {found.expected.error_or_nan:.2g} was expected"
+        said = f"{_number(found.expected)} was expected"
         return [("learn again", f"it earns less than expected: {at_most}, and {said}")]
     return []
 
@@ -414,5 +477,9 @@ def _facts(found: Check) -> str:
         return "no new row shows what the policy earns, and none speaks against it"
     low, high = found.interval
     between_them = f"{low:.4g} to {high:.4g}, however often you look"
-    expected = f"{found.expected.value:.4g} ± {found.expected.error_or_nan:.2g} was expected"
+    expected = f"{_number(found.expected)} was expected"
     return f"by {found.judged:,} rows it earns {found.earned:.4g} ({between_them}), and {expected}"
+
+
+def _number(e: Estimate) -> str:
+    return f"{e.value:.4g}" if e.standard_error is None else f"{e.value:.4g} ± {e.standard_error:.2g}"

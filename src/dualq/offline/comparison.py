@@ -93,7 +93,8 @@ def compare(
     careful = judge.modelled.careful
     given[SO_FAR] = _of_log(counts.support.policy_to_log(careful.behaviour), SO_FAR)
     if learned:
-        given[LEARNED] = _of_log(_learned(judge.modelled, limits, confidence, certificate), LEARNED)
+        policy = _learned(judge.modelled, limits, confidence, certificate)
+        given[LEARNED] = replace(_of_log(policy, LEARNED), digest=counts.digest())
     found = [replace(judged(judge, one, assumed, begin), name=name) for name, one in given.items()]
     return Comparison(tuple(found), confidence)
 
@@ -191,12 +192,24 @@ class Comparison(Shown):
 
     @property
     def verdict(self) -> str:
-        """ "clear": the best is better than all others together; "cannot tell"; "do not use": the log speaks against
-        how it was read.
+        """ "clear": the best is better than all others together; "alike": all decide as it does; "cannot tell"; "do not
+        use": the log speaks against how it was read.
         """
         if self.first.contradicted:
             return "do not use"
+        if not self._others:
+            return "alike"
         return "clear" if self.clear else "cannot tell"
+
+    @cached_property
+    def alike(self) -> list[str]:
+        """The policies that take the same decisions as the best."""
+        return [name for name in self.names[1:] if decide_alike(self.first, self[name])]
+
+    @cached_property
+    def _others(self) -> list[str]:
+        """Those that do not decide as the best does."""
+        return [name for name in self.names[1:] if name not in self.alike]
 
     def over(self, name: str) -> Estimate:
         """What the best is expected to earn more than another, with the error of that difference."""
@@ -214,14 +227,14 @@ class Comparison(Shown):
 
     @property
     def clear(self) -> bool:
-        """Whether the best is better than every other, all together; approximately, as errors are."""
-        least = [self.at_least(name) for name in self.names[1:]]
+        """Whether the best is better than every other that decides otherwise, all together; approximately."""
+        least = [self.at_least(name) for name in self._others]
         return all(low is not None and low > 0.0 for low in least) and bool(least)
 
     @property
     def behind(self) -> float | None:
         """By no more than this does the best fall short of any of the others; None where an error is missing."""
-        least = [self.at_least(name) for name in self.names[1:]]
+        least = [self.at_least(name) for name in self._others]
         known = [low for low in least if low is not None]
         return None if len(known) < len(least) else max((-low for low in known), default=0.0) if known else 0.0
 
@@ -283,6 +296,7 @@ class Comparison(Shown):
             "safest": self.safest,
             "verdict": self.verdict,
             "clear": self.clear,
+            "alike": self.alike,
             "behind": self.behind,
             "behind_proven": self.behind_proven,
             "confidence": self.confidence,
@@ -304,6 +318,15 @@ class Comparison(Shown):
         path = made_folder(folder) / COMPARISON
         write_summary(path, self.summary())
         return [str(path)]
+
+
+def decide_alike(one: AnyEvaluation, other: AnyEvaluation) -> bool:
+    """Whether two policies take the same decisions wherever the log was."""
+    if isinstance(one, Evaluation) and isinstance(other, Evaluation):
+        return one.decides_as(other)
+    if isinstance(one, NumberEvaluation) and isinstance(other, NumberEvaluation):
+        return one.decides_as(other)
+    return False
 
 
 def paired(one: AnyEvaluation, other: AnyEvaluation) -> Estimate:

@@ -6,7 +6,7 @@
     e.unsupported                  the share of its time in decisions that the log never saw; e.never_seen() names them
     e.costs, e.limits              what it costs a step; which limits it keeps
     e.weighted                     its value by the log's own returns, where propensities were recorded (weighting.py)
-    e.learned_here                 whether it was learned from this very log: then luck is taken off
+    e.learned_here                 whether it was learned from this very log, or decides so: then luck is taken off
     e.verdict                      "better", "no worse", "cannot tell" or "do not use", beside what was done so far
     e.promised, e.withheld, e.conditions, e.warnings    as of a Fit: the same tests of the same log (trusted.py)
 
@@ -45,6 +45,7 @@ Array = np.ndarray
 EVALUATION, POLICY = "evaluation.json", "policy.csv"
 MOST_GUESSED = 0.05  # of its time in decisions that the log never saw: with more nobody can tell whether it is better
 LEAST_SHARE = 1e-6  # of its time: less is never
+ALIKE = 1e-9  # probabilities that differ by no more are the same
 SELDOM = 0.01  # of the decisions in a state: fewer that differ are none
 
 
@@ -107,7 +108,7 @@ class Evaluation(Trusted, Shown):
 
     @cached_property
     def learned_here(self) -> bool:
-        """Whether the policy was learned from this very log: it was chosen for its luck, and luck is taken off."""
+        """Whether the policy is what is learned from this very log: chosen for its luck, and luck is taken off."""
         return self.judge.learned_here(self.given)
 
     @cached_property
@@ -133,6 +134,8 @@ class Evaluation(Trusted, Shown):
         """What the policy earns more than another one on the same log, with the error of that difference."""
         if other.judge is not self.judge:
             raise LogError("the two policies were judged apart; `compare` judges several on one log")
+        if self.decides_as(other):
+            return Estimate(0.0, 0.0)
         paired = self.judge.known.difference(self._valued, other._valued)
         luck = [e for e in (self, other) if e.learned_here]
         error, gain = paired.standard_error, self.expected.value - other.expected.value
@@ -140,6 +143,11 @@ class Evaluation(Trusted, Shown):
             lucky = (e.difference.error_or_nan**2 - self._rows_error(e) ** 2 for e in luck)
             error = float(np.sqrt(error**2 + sum(max(x, 0.0) for x in lucky)))
         return self._in_doubt(Estimate(gain, None if error is None or not np.isfinite(error) else error))
+
+    def decides_as(self, other: Evaluation) -> bool:
+        """Whether both take the same decisions in every state in which the log acted."""
+        acted: Array = self.counts.visits.sum(axis=1) > 0
+        return np.allclose(self.policy.matrix[acted], other.policy.matrix[acted], rtol=0.0, atol=ALIKE)
 
     def _rows_error(self, one: Evaluation) -> float:
         return self.judge.known.difference(one._valued, self.judge.usual).error_or_nan

@@ -28,7 +28,7 @@ import numpy as np
 from dualq.base import DualqError, Label, LabelError, LabelLike, Labels, LogError, count, few, nearest, unguarded
 from dualq.logs import Bins, Counts
 from dualq.model import Policy, TablePolicy
-from dualq.offline.one_line_rules import OneLineRule, is_rule, parsed
+from dualq.offline.one_line_rules import EXAMPLE, OneLineRule, is_rule, parsed
 from dualq.offline.saved.opening import NUMBERS, POLICY, Decider
 
 Array = np.ndarray
@@ -294,7 +294,8 @@ def _of_function(policy: Callable[..., object], words: Words) -> Decide:
 def of_rule(line: str, words: Words) -> Decide:
     """A rule in one line; where it asks for a number that was cut into bins, it must decide alike in the whole bin."""
     states, actions = words.counts.states, words.counts.actions
-    rule = parsed(line, states.names, actions.names)
+    labels = {name: tuple(dict.fromkeys(values)) for name, values in states.columns().items() if name not in words.bins}
+    rule = parsed(line, states.names, actions.names, labels)
     cut = [name for name in rule.names if name in words.bins]
     columns = {name: _objects(values) for name, values in states.columns().items() if name in rule.names}
     answers = [_asked(rule, columns | numbers, len(states)) for numbers in _inside(columns, cut, words)]
@@ -348,7 +349,8 @@ def _of_path(path: Path, words: Words) -> tuple[str, Decide, str | None]:
             raise LogError(f"{path}: {right}", path=str(path), argument="policy")
         path = path / POLICY
     if not path.exists():
-        rule = "" if "=" not in str(path) else "; a rule is written as order = 6 if stock <= 1 else 0"
+        spaced = any(mark in str(path) for mark in "=<> ")
+        rule = f"; a rule is written as {EXAMPLE}" if spaced else ""
         raise LogError(f"{path}: no such file or run{rule}", path=str(path), argument="policy")
     read = {".json": _read_json, ".csv": _read_csv}.get(path.suffix.lower())
     if read is None:

@@ -35,6 +35,7 @@ ORDER = "the new rows must have come after the old ones"
 KEPT = (
     "old rows were not read again: what was found in them is kept, and they were compared with the new ones by counts"
 )
+BEFORE = "This was found in the rows before the update, which were not tested again."
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,14 +274,16 @@ class JoinedLog:
     def coverage(self, level: float = 0.01) -> Coverage:
         """What both can tell and what they cannot."""
         old, new = self.old.coverage, self.new.coverage(level)
+        then = {what: found_before(one) for what, one in old.drift.items()}
         drift = {
-            what: _worst([*(one[what] for one in (old.drift, new.drift) if what in one), found])
+            what: _worst([*(one[what] for one in (then, new.drift) if what in one), found])
             for what, found in between(*self.parts, level).items()
         }
         checks: dict[str, list[Finding]] = {}
-        for check in (*old.checks, *new.checks):
+        for check in (*map(found_before, old.checks), *new.checks):
             checks.setdefault(check.what, []).append(check)
-        memory = [one for one in (old.memory, new.memory) if one is not None]
+        memory = [found_before(old.memory)] if old.memory is not None else []
+        memory += [new.memory] if new.memory is not None else []
         return Coverage(
             self.counts(),
             len(self),
@@ -359,6 +362,13 @@ def _sum_of(pieces: Sequence[Counts]) -> Counts:
     for piece in pieces[1:]:
         total = total.merge(piece)
     return total
+
+
+def found_before(finding: Finding) -> Finding:
+    """What a test found in the old rows, said so: it was not tested again, since the rows are not there."""
+    if not finding.found or finding.words.endswith(BEFORE):
+        return finding
+    return replace(finding, words=f"{finding.words.rstrip('.')}. {BEFORE}")
 
 
 def _worst(findings: Sequence[Finding]) -> Finding:

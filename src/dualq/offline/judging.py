@@ -48,6 +48,7 @@ from dualq.proof import (
 
 Array = np.ndarray
 
+RARE = 0.05  # of the range of rewards: a mean that is nearer to one end is made of rare events
 REACHED = 1e-6  # of the bound: how far beyond it is rounding
 
 
@@ -125,6 +126,16 @@ class PolicyCertificate:
         return f"PolicyCertificate({self.lower:.4g} to {self.upper:.4g}, {self.confidence:g})"
 
 
+def rare_reward(counts: Counts) -> float:
+    """The range of a reward that is nearly always at one end of it, as a click is; 0 where it is not.
+
+    Pairs in which such an event was not seen would say by their own rows that it cannot happen there.
+    """
+    low, high = counts.reward_range
+    share = (float(counts.reward_sum.sum()) / max(counts.total, 1) - low) / (high - low) if high > low else 0.5
+    return high - low if min(share, 1.0 - share) < RARE else 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class Judge:
     """A log, ready."""
@@ -176,7 +187,7 @@ class Judge:
         """What the log says of what policies earn."""
         rows, careful = Rows.of(self.counts, self._discount), self.modelled.careful
         worth = careful.mdp.rewards[rows.unknown][:1, 0] / (1.0 - self._discount)  # as in the careful model
-        return Given(rows, self.start, float(worth.sum()), self._groups)
+        return Given(rows, self.start, float(worth.sum()), self._groups, rare=rare_reward(self.counts))
 
     @cached_property
     def usual(self) -> Valued:

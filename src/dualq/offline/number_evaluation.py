@@ -207,6 +207,8 @@ class NumberEvaluation(Shown):
 
     def better_than(self, other: NumberEvaluation) -> Estimate:
         """What the rule earns more than another one on the same log, with the error of that difference."""
+        if self.decides_as(other):
+            return Estimate(0.0, 0.0)
         error = self.found.error_of_difference(other.found)
         for one in (self, other):
             if one.learned is not None:
@@ -214,6 +216,13 @@ class NumberEvaluation(Shown):
                 error = float(np.sqrt(error**2 + max(luck, 0.0)))
         gain = self._believed(self.expected.value - other.expected.value, error)
         return gain if other.expected.standard_error is not None else Estimate(gain.value, None)
+
+    def decides_as(self, other: NumberEvaluation) -> bool:
+        """Whether both take the same decisions in every row of the log; of what was logged nobody can tell."""
+        if self.rule is None or other.rule is None:
+            return self is other
+        state = self.judge.rows.state
+        return np.allclose(self.rule(state), other.rule(state), rtol=0.0, atol=1e-9)
 
     @property
     def effective_size(self) -> float:
@@ -342,7 +351,7 @@ def number_rule(policy: PolicyGiven, judge: NumberJudge) -> tuple[str, Rule, Can
         _, rule, learned = number_rule(load(policy), judge)
         return str(policy), rule, learned
     if isinstance(policy, str) and is_rule(policy):
-        line = parsed(policy, rows.columns.names, rows.actions.names)
+        line = parsed(policy, rows.columns.names, rows.actions.names, rows.columns.categories)
         return f'the rule "{line.text}"', _OfLine(line, rows), None
     if isinstance(policy, NumberFit):
         here = policy.read.source == judge.read.source and policy.rows == len(rows)

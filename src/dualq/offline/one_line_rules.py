@@ -13,20 +13,29 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn, TypeAlias
 
 import numpy as np
 
-from dualq.base import LogError, few, nearest
+from dualq.base import Label, LogError, few, nearest
 
 Array = np.ndarray
 Done: TypeAlias = Callable[[Array, Array], Array]
 
 LONGEST, DEEPEST = 1_000, 50  # letters of a rule, and how far its parts are nested
 EXAMPLE = "order = 6 if stock <= 1 else 0"
+SLIPS = {  # what other languages write
+    r"&&|(?<!&)&(?!&)": "write `and`",
+    r"\|": "write `or`",
+    r"<>": "write !=",
+    r"(?<![<>=!:])=(?!=)": "compare with ==",
+    r"!(?!=)": "write `not`",
+    r"\belif\b|;|\?|:": "write A if CONDITION else B, and for more cases: A if C else B if D else E",
+}
 PARTS = "columns of the state, numbers, text in quotes, + - * / // %, comparisons, in, and, or, not, A if C else B"
 HINTS = {
     "Call": "functions cannot be called; write max(a, b) as: a if a > b else b",
@@ -76,8 +85,13 @@ def is_rule(words: str) -> bool:
     return bool(equals) and bool(rest.strip()) and not rest.startswith("=") and "/" not in head and "\n" not in words
 
 
-def parsed(words: str, state: tuple[str, ...], action: tuple[str, ...]) -> OneLineRule:
-    """The rule of a line, for a log with these columns; a LogError names the place and what would be right."""
+def parsed(
+    words: str, state: tuple[str, ...], action: tuple[str, ...], known: Mapping[str, Collection[Label]] | None = None
+) -> OneLineRule:
+    """The rule of a line, for a log with these columns; a LogError names the place and what would be right.
+
+    known   {column: its labels in the log}, of columns that hold labels: text that is none of them is a slip
+    """
     if len(words) > LONGEST:
         raise LogError(
             f"the rule has {len(words):,} letters; {LONGEST:,} are the most: give a file of states and actions"
@@ -87,13 +101,16 @@ def parsed(words: str, state: tuple[str, ...], action: tuple[str, ...]) -> OneLi
     if len(action) != 1:
         raise LogError(f"the log's action has the columns {', '.join(action)}; a rule decides one: give a file")
     if target != action[0]:
-        raise LogError(f"the rule decides {target!r}; the log's action is {action[0]!r}: write {action[0]} = ...")
+        equals = " (with one =, and no colon)" if target.endswith(":") else ""
+        wrong = f"the rule decides {target!r}; the log's action is {action[0]!r}"
+        raise LogError(f"{wrong}: write {action[0]} = ...{equals}", value=target)
     try:
         with warnings.catch_warnings(action="ignore"):
             tree = ast.parse(rest.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise LogError(f"the rule {_place(words, rest, error)}; write it as {EXAMPLE}", value=words) from None
-    asked = _Checked(words, rest, state)
+        wrong = f"the rule {_place(words, rest, error)}; write it as {EXAMPLE}"
+        raise LogError(f"{wrong}. It may have {PARTS}", value=words) from None
+    asked = _Checked(words, rest, state, known or {})
     asked.check(tree, DEEPEST)
     return OneLineRule(words.strip(), target, tree, tuple(dict.fromkeys(asked.names)))
 
@@ -101,16 +118,22 @@ def parsed(words: str, state: tuple[str, ...], action: tuple[str, ...]) -> OneLi
 def _place(words: str, rest: str, error: Exception) -> str:
     if isinstance(error, SyntaxError) and error.offset:
         before = len(words) - len(rest) + len(rest) - len(rest.lstrip()) + error.offset - 1
-        half = " (an `if` needs its `else`)" if " if " in rest and " else " not in rest else ""
-        return f"cannot be read at letter {before + 1}, {words[before : before + 12]!r}{half}"
+        slip = next((right for wrong, right in SLIPS.items() if re.search(wrong, _outside_quotes(rest))), "")
+        half = "an `if` needs its `else`" if " if " in rest and " else " not in rest else ""
+        hint = half or slip
+        return f"cannot be read at letter {before + 1}, {words[before : before + 12]!r}{f' ({hint})' if hint else ''}"
     return "cannot be read"
+
+
+def _outside_quotes(rest: str) -> str:
+    return re.sub(r"'[^']*'|\"[^\"]*\"", "''", rest)
 
 
 class _Checked:
     """Every node is one that a rule may have."""
 
-    def __init__(self, words: str, rest: str, state: tuple[str, ...]):
-        self.words, self.state = words, state
+    def __init__(self, words: str, rest: str, state: tuple[str, ...], known: Mapping[str, Collection[Label]]):
+        self.words, self.state, self.known = words, state, known
         self.before = len(words) - len(rest.lstrip())
         self.names: list[str] = []
 
@@ -135,8 +158,9 @@ class _Checked:
                 self._all(deep, test, body, orelse)
             case ast.Compare(left=left, ops=ops, comparators=others):
                 self.check(left, deep - 1)
-                for op, other in zip(ops, others, strict=True):
+                for one, op, other in zip((left, *others), ops, others, strict=False):
                     self._compared(deep, op, other)
+                    self._alike(one, op, other)
             case _:
                 self._refuse(node, type(node).__name__)
 
@@ -154,12 +178,36 @@ class _Checked:
         else:
             self._refuse(other, type(op).__name__, "compare with == or !=")
 
+    def _alike(self, one: ast.expr, op: ast.cmpop, other: ast.expr) -> None:
+        """A column is compared with what it can be: text with a label of it, numbers with numbers."""
+        if isinstance(other, ast.Tuple | ast.List | ast.Set):
+            for value in other.elts:
+                self._alike(one, ast.Eq(), value)
+        elif isinstance(one, ast.Name) and isinstance(other, ast.Constant):
+            self._label(one.id, op, other)
+        elif isinstance(other, ast.Name) and isinstance(one, ast.Constant):
+            self._label(other.id, op, one)
+
+    def _label(self, column: str, op: ast.cmpop, node: ast.Constant) -> None:
+        labels, value = self.known.get(column, ()), node.value
+        texts = [label for label in labels if isinstance(label, str)]
+        wrong = f"the rule compares {column} with {value!r} at letter {self._at(node)}"
+        if isinstance(value, str) and labels and not texts:
+            some = next(iter(labels))
+            raise LogError(f"{wrong}, and it holds values such as {some}, no text; leave out the quotes", value=value)
+        if not isinstance(value, str) and labels and len(texts) == len(labels):
+            raise LogError(f"{wrong}, and it holds text, such as {texts[0]!r}; put text in quotes", value=value)
+        if isinstance(value, str) and labels and value not in texts and isinstance(op, ast.Eq | ast.NotEq):
+            close = nearest(value, texts)
+            hint = f"did you mean {close!r}?" if close else f"known are {few(texts)}"
+            raise LogError(f"{wrong}, which the log never has; {hint}", value=value)
+
     def _column(self, node: ast.AST, name: str) -> None:
         if name not in self.state:
             close = nearest(name, self.state)
-            hint = f"did you mean {close!r}" if close else f"the state's columns are {few(self.state)}"
+            hint = f"did you mean {close!r}?" if close else f"the state's columns are {few(self.state)}"
             wrong = f"the rule names {name!r} at letter {self._at(node)}, which is no column of the state; {hint}"
-            raise LogError(f'{wrong}; text stands in quotes, "{name}"', value=name)
+            raise LogError(wrong if close else f'{wrong}; text stands in quotes, "{name}"', value=name)
         self.names.append(name)
 
     def _at(self, node: ast.AST) -> int:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from dualq.base import Label
 
@@ -85,6 +85,7 @@ class Updated(TypedDict):
     after: str  # and the new ones
     old_rows: int
     new_rows: int
+    linked_rows: NotRequired[int]  # old rows that count only now: what followed them stands in the new log
     expected_before: EstimateNumbers
     changes: list[PolicyChange]  # at most 20, those first that matter most
     num_changes: int
@@ -111,6 +112,7 @@ class CheckSummary(TypedDict):
     unknown: float
     judged: int
     expected: EstimateNumbers
+    slack: float
     earned: float | None
     interval: list[float] | None
     floor: float | None
@@ -118,6 +120,7 @@ class CheckSummary(TypedDict):
     drift: dict[str, dict[str, object]]
     gain: EstimateNumbers | None
     false_alarms: float
+    warnings: list[str]
 
 
 class FitSummary(Settings):
@@ -240,6 +243,7 @@ class ComparisonSummary(TypedDict):
     safest: str | None
     verdict: str  # "clear", "cannot tell" or "do not use"
     clear: bool
+    alike: list[str]
     behind: float | None
     behind_proven: float | None
     confidence: float

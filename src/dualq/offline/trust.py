@@ -56,7 +56,9 @@ def doubts(
     """
     reasons = [AGAINST[what] for what in contradicted]
     if not counts.range_known and unseen > UNSEEN:
-        reasons.append("too few rows to know what rewards can be: give the reward range")
+        reasons.append(
+            "too few rows to know how low or high a reward can be: say it with --reward-range (reward_range=)"
+        )
     share = coverage.skipped / max(1, coverage.rows + coverage.dropped + coverage.skipped)
     if share > SET_ASIDE and "set aside" not in (*contradicted, *assumed):
         reasons.append(f"{share:.1%} of the rows were set aside, and nothing says that they are like the others")

@@ -24,7 +24,7 @@ from dualq.offline.approximate.fit import NumberFit
 from dualq.offline.careful.clusters import Groups
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.fit import SELDOM, Fit
-from dualq.offline.joined import JoinedLog, check_alike, recodings
+from dualq.offline.joined import JoinedLog, check_alike, found_before, recodings
 from dualq.offline.limited.asked import Asked
 from dualq.offline.shapes import PolicyChange, Updated
 from dualq.offline.stages import Counted, Modelled, count, model, prove, read, shared_factors, solve, with_shared_errors
@@ -94,7 +94,7 @@ def update(
     return _solved(old, modelled, new, begin)
 
 
-def opened_like(fit: Fit, log: object, **columns: Argument) -> Log:
+def opened_like(fit: Fit | NumberFit, log: object, **columns: Argument) -> Log:
     """A log opened with the columns, bins and ranges with which the log of a fit was read."""
     if isinstance(log, Log):
         if given := [name for name, value in columns.items() if value is not None]:
@@ -109,7 +109,10 @@ def opened_like(fit: Fit, log: object, **columns: Argument) -> Log:
 
 def _table_of(fit: Fit | NumberFit | IterateFit) -> Fit:
     if isinstance(fit, NumberFit):
-        raise LogError("states of numbers have no counts to add to; learn again from both logs together")
+        raise LogError(
+            "the states of this run are numbers, and of those no counts are kept to add to; learn from both logs "
+            "together: `dualq learn` takes a folder or a glob, such as 'logs/*.csv'"
+        )
     if isinstance(fit, IterateFit):
         raise LogError(f"a policy from iterates has no counts to add to; {SHARE_COUNTS}")
     if fit.solved.solver != "exact":
@@ -190,13 +193,14 @@ def _modelled(before: Modelled, counted: Counted, joined: JoinedLog) -> Modelled
     if before.returns is None or before.counted.first is None:
         return modelled
     if found is None:
-        kept = {name: getattr(before, name) for name in ("returns", "returns_check", "returns_filled")}
-        return dataclasses.replace(modelled, **kept)
+        kept = {name: getattr(before, name) for name in ("returns", "returns_filled")}
+        check = before.returns_check
+        return dataclasses.replace(modelled, **kept, returns_check=None if check is None else found_before(check))
     n = np.array([before.counted.first.sum(), found.episodes], float)
     both = (before.returns, Estimate(found.value, found.standard_error))
     value = float(n @ [one.value for one in both] / n.sum())
     error = math.hypot(*(k * one.error_or_nan for k, one in zip(n, both, strict=True))) / n.sum()
-    old = before.returns_check
+    old = None if before.returns_check is None else found_before(before.returns_check)
     finding = old if old is not None and (old.found or old.p_value < found.finding.p_value) else found.finding
     filled = float(n @ [before.returns_filled, found.filled] / n.sum())
     earned = Estimate(value, float(error) if math.isfinite(error) else None)
@@ -212,14 +216,15 @@ def _solved(old: Fit, modelled: Modelled, new: Log, begin: Callable[[str], None]
     if method is not None:
         begin("Proving floor and ceiling")
     fit = Fit(prove(solved, old.confidence, method, proven.value_range, proven.assumed, proven.looks))
-    changes = policy_changes(old, fit)
+    changes, new_rows = policy_changes(old, fit), new.counts().total
     return dataclasses.replace(
         fit,
         updated=Updated(
             before=old.read.source,
             after=new.source,
             old_rows=old.counts.total,
-            new_rows=new.counts().total,
+            new_rows=new_rows,
+            linked_rows=max(fit.counts.total - old.counts.total - new_rows, 0),
             expected_before=estimate_summary(old.expected),
             changes=changes[:MOST_CHANGES],
             num_changes=len(changes),

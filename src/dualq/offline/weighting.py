@@ -34,7 +34,8 @@ FEWEST = 30.0  # episodes of equal weight
 class Weighted:
     """The value of a policy by the log's own returns, weighed."""
 
-    value: float
+    value: float  # sum W G / sum W: far steadier than the mean of W G
+    plain: float  # the mean of W G itself, of which nothing is divided away: right on average
     error: float
     low: float  # betting interval
     high: float
@@ -53,8 +54,8 @@ class Weighted:
 
     @property
     def estimate(self) -> Estimate:
-        """With its error, where the weights are not hopeless."""
-        return Estimate(self.value, None if self.hopeless else self.error)
+        """With its error, where the weights are not hopeless and not all rows that count were worth the same."""
+        return Estimate(self.value, None if self.hopeless or self.error == 0.0 else self.error)
 
 
 def weighted_value(
@@ -119,6 +120,7 @@ def _weighed(
     error = float(np.sqrt(W**2 @ (G - value) ** 2) / max(total, np.finfo(float).tiny))
     return Weighted(
         value=value,
+        plain=float(W @ G / W.size),
         error=error,
         low=low + ends[0] * (high - low),
         high=low + ends[1] * (high - low),

@@ -73,13 +73,18 @@ def _decide(run: Path, log: str, out: Path, case: str | None, default: Label, ta
         facts = {"rows": found.rows, "unknown": found.unknown, "first_unknown": found.first_unknown}
         print_json({**facts, "columns": list(found.columns), "files": [str(out)]})
         return
-    print(f"{count(found.rows, 'row')} decided ({', '.join(found.columns)}). Written: {out}")
-    if found.unknown and default is None:
+    print(f"{_decided(found.rows, found.unknown)}, in {', '.join(found.columns)}. Written: {out}")
+    if found.unknown:
         example = json.dumps(found.first_unknown, ensure_ascii=False, default=str)
-        print(
-            f"{count(found.unknown, 'row')} {'has' if found.unknown == 1 else 'have'} a state that the log never had, "
-            f"such as {example}: no decision stands there (--default gives one).",
-        )
+        there = "they have the --default" if default is not None else "the field is empty there (--default fills it)"
+        print(f"{count(found.unknown, 'row')} with a state that the log never had, such as {example}: {there}.")
+
+
+def _decided(rows: int, unknown: int) -> str:
+    """How many rows have a decision of the policy."""
+    if not unknown:
+        return f"{count(rows, 'row')} decided"
+    return f"{rows - unknown:,} of {count(rows, 'row')} decided"
 
 
 def _number(case: str) -> int:

@@ -10,6 +10,7 @@ from dualq.app.cli.columns import reading
 from dualq.app.cli.logs import Run
 from dualq.app.cli.shared import Json, console, print_json, stages
 from dualq.app.cli.update import NewLog
+from dualq.base import sentence
 
 LOOK = 3  # the exit code where the policy should not just be kept
 
@@ -35,17 +36,20 @@ def check(
         found = check_use(fit, log, since=since, table=table, skip_bad=skip_bad or None)
     if as_json:
         print_json(found.summary())
-    elif isinstance(fit, Fit):
+    else:
         from dualq.app.report.check_words import checked_lines, checked_table
         from dualq.app.report.terminal import columns
 
         page = console()
         page.print(found.line, style="bold", markup=False)
+        for line in found.warnings:
+            page.print(f"Warning: {sentence(line)}", style="bold", markup=False)
         page.print()
         for line in checked_lines(found):
             page.print(line, markup=False)
         if found.elsewhere:
             page.print()
-            page.print(columns(*checked_table(fit, found)))
+            names = fit.counts.states.names if isinstance(fit, Fit) else ()
+            page.print(columns(*checked_table(names, found)))
     if found.verdict != "keep":
         raise typer.Exit(LOOK)

@@ -80,11 +80,13 @@ def frontier(
         f"{own['cost']:.3g} ± {own['cost_error']:.1g}."
     )
     each = "decision" if one_shot(fit) else "step"
+    wider = "all lines hold at once, also the one that you choose by this table"
     blocks = "all rows together" if curve.blocks == 1 else f"the log in {curve.blocks} parts"
     page.print(
         f"\nEach line is the best policy for its limit: what it is expected to earn, and its cost per {each}, with one "
         f"standard error. The bounds hold for all lines together with {percent(curve.confidence)} confidence, on the "
-        f"conditions that `dualq learn` names; they come from {blocks}. --json and a .csv file have all digits, and "
+        f"conditions that `dualq learn` names; they come from {blocks}. So they are wider than what `dualq learn` "
+        f"guarantees, which is of one policy alone: {wider}. --json and a .csv file have all digits, and "
         "the price of the limit at each point."
     )
     if doubtful(fit):

@@ -67,6 +67,7 @@ def solve(
         "error_bound": solution.error_bound,
         "mean_value": float(solution.V.mean()),
         "weighted_value": float(solution.weights @ solution.V),
+        "weight": float(solution.weights[0]),
         "seconds": {"read": round(read, 6), "solve": round(seconds, 6)},
         "files": files,
         "first_states": _rows(solution, FIRST_STATES),
@@ -92,7 +93,8 @@ def _print_solved(facts: SolveFacts, mdp: MDP) -> None:
     names.add_row("seconds", f"{facts['seconds']['read']:.2g} to read, {facts['seconds']['solve']:.2g} to solve")
     names.add_row("proven error", _proven(facts["error_bound"]))
     names.add_row("mean value", f"{facts['mean_value']:.8g} (every state equally likely at the start)")
-    names.add_row("weighted value", f"{facts['weighted_value']:.8g} (each state's value times its weight, added up)")
+    weight = f"{facts['weight']:.6g} in every state"
+    names.add_row("weighted value", f"{facts['weighted_value']:.8g} (each value times its weight, {weight}, added up)")
     page.print(names)
 
     shown = facts["first_states"]

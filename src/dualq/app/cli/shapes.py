@@ -49,6 +49,7 @@ class SolveFacts(TypedDict):
     error_bound: float | None
     mean_value: float
     weighted_value: float
+    weight: float  # of every state, as in the paper: the default
     seconds: Seconds
     files: list[str]
     first_states: list[dict[str, Label]]  # the columns of the state and of the action, and the value

@@ -10,6 +10,7 @@ import typer
 from dualq.app.cli.columns import reading
 from dualq.app.cli.logs import Run, print_fit_of, written
 from dualq.app.cli.shared import Json, console, option, print_files, print_json, stages
+from dualq.base import LogError
 
 NewLog = Annotated[
     str, typer.Argument(metavar="LOG", help="The new rows: a file, folder, glob or database.", show_default=False)
@@ -32,6 +33,9 @@ def update(
     The result is that of learning from both logs at once; the old rows are not needed. The new log is read as the old
     one was: the same columns, the same bins. Discount, confidence and limits stay as they were.
     """
+    if out is not None and out.resolve() == run.resolve():
+        right = f"such as {str(run).rstrip('/')}-2, and rename it when you are content"
+        raise LogError(f"--out {out}: is the run itself, and would be overwritten; give another folder, {right}")
     with stages("Loading") as begin:
         from dualq.offline import load
         from dualq.offline import update as learn_on

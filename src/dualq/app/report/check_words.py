@@ -8,7 +8,9 @@ from dualq.app.report.words import estimate, number, percent
 from dualq.base import count, sentence, visible
 
 if TYPE_CHECKING:
-    from dualq.offline import Check, Fit
+    from collections.abc import Sequence
+
+    from dualq.offline import Check
 
 
 def checked_lines(found: Check) -> list[str]:
@@ -27,9 +29,9 @@ def checked_lines(found: Check) -> list[str]:
     return [*lines, f"However often you look, the chance of a false alarm is at most {percent(found.looks)}."]
 
 
-def checked_table(fit: Fit, found: Check) -> tuple[list[str], list[list[str]]]:
-    """Where the policy was not followed."""
-    header = [*fit.counts.states.names, "policy", "instead", "rows", "not followed"]
+def checked_table(states: Sequence[str], found: Check) -> tuple[list[str], list[list[str]]]:
+    """Where the policy was not followed; states: the columns of the state, none where states are numbers."""
+    header = [*states, "policy", "instead", "rows", "not followed"]
     rows = [
         [
             *map(visible, one["state"].values()),

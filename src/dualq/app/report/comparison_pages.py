@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from dualq.offline import Comparison
 
 CALLED = {"so far": "what was done so far", "learned": "what dualq learns"}
-KINDS = {"clear": "better", "cannot tell": "cannot tell", "do not use": "do not use"}  # the colours of verdicts
+KINDS = {
+    "clear": "better",
+    "alike": "no worse",
+    "cannot tell": "cannot tell",
+    "do not use": "do not use",
+}  # the colours of verdicts
 
 
 def called(name: str) -> str:
@@ -37,17 +42,22 @@ def verdict(c: Comparison) -> str:
         found = joined([f"that {reason}" for reason in distinct(first.withheld[: len(first.contradicted)])])
         return f"Do not use. The log shows {found}, so the numbers below cannot be trusted."
     best = called(c.best)
+    if c.verdict == "alike":
+        return f"No difference. All of them decide alike, and are expected to earn {said(c.first.expected)}."
+    same = [called(name) for name in c.alike]
+    same = f" {_capital(joined(same))} {'takes' if len(same) == 1 else 'take'} the same decisions." if same else ""
+    others = [name for name in c.names[1:] if name not in c.alike]
     if c.clear:
-        behind = min(c.at_least(name) or 0.0 for name in c.names[1:])
+        behind = min(c.at_least(name) or 0.0 for name in others)
         return (
             f"{_capital(best)} is best. It is expected to earn {said(c.first.expected)}, at least {number(behind)} "
-            f"more than any of the others ({percent(c.confidence)}, approximately, for all of them together)."
+            f"more than any of the others ({percent(c.confidence)}, approximately, for all of them together).{same}"
         )
-    near = [called(name) for name in c.names[1:] if (c.at_least(name) or 0.0) <= 0.0]
+    near = [called(name) for name in others if (c.at_least(name) or 0.0) <= 0.0]
     judged = " of those with an error" if any(e.expected.standard_error is None for e in c) else ""
     return (
         f"Cannot tell. {_capital(best)} has the highest estimate{judged}, {said(c.first.expected)}, but is not clearly "
-        f"better than {joined(near) if near else 'the others'}.{_short_of(c)}"
+        f"better than {joined(near) if near else 'the others'}.{_short_of(c)}{same}"
     )
 
 
@@ -113,7 +123,7 @@ def _row(c: Comparison, e: AnyEvaluation, costs: list[str], bounds: bool, limits
         called(e.name),
         said(e.expected),
         "" if e.name == "so far" else said(e.difference),
-        "" if best else said(c.over(e.name)),
+        "" if best else "the same decisions" if e.name in c.alike else said(c.over(e.name)),
         *([ends] if bounds else []),
         *(_cost(e, name) for name in costs),
         *([kept] if limits else []),

@@ -238,6 +238,11 @@ def _range(e: Evaluation) -> str:
 
 def luck_words(e: AnyEvaluation) -> str:
     """Whether the policy was chosen by this log."""
+    if e.learned_here and is_table(e) and e.given.digest is None:
+        return (
+            "This policy decides as the one that dualq learns from this log does. It may have been chosen for its "
+            "luck in it, so that luck is taken off, as `learn` does."
+        )
     if e.learned_here:
         return "This policy was learned from this very log: what was luck in its choice is taken off, as `learn` does."
     return (

@@ -17,6 +17,9 @@ HEADER = ("before", "now", "how often", "better by", "then", "rows", "then")
 def updated_words(fit: Fit, updated: Updated) -> list[str]:
     """Sentences: how many rows came, what was expected, how many decisions changed."""
     rows = f"{count(updated['new_rows'], 'new row')} beside {count(updated['old_rows'], 'old one')}."
+    if linked := updated.get("linked_rows", 0):
+        first = "1 more old row counts" if linked == 1 else f"{linked:,} more old rows count"
+        rows += f" {first} only now: the last of their episodes, whose next state stands in the new log."
     then = updated["expected_before"]["value"]
     now = number(fit.expected.value)
     value = f"The policy before was expected to earn {number(then)}, by the old rows; the new one {now}, by all."

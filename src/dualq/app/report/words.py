@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 MANY = 0.05  # the part of a log's rows without a next state, above which it is asked whether episodes end there
 HARDLY = 0.005  # of the decisions: fewer that change are next to none
-FEW_ROWS = "too few rows to know what rewards can be"  # how the reason begins that a reward range would remove
+FEW_ROWS = (
+    "too few rows to know how low or high a reward can be"  # how the reason begins that a reward range would remove
+)
 START = {
     "episodes": "where episodes begin",
     "log": "in the states of the log, each as often as it occurs there",
@@ -44,6 +46,7 @@ START = {
 
 def number(x: float) -> str:
     """Four digits, as people write them."""
+    x = 0.0 if x == 0.0 else x  # no minus before it
     return f"{x:,.4g}" if abs(x) < 1e4 else f"{x:,.0f}"
 
 

@@ -20,7 +20,7 @@ from dualq.logs.reading.engines import batches, reading
 from dualq.logs.reading.expressions import Table
 from dualq.logs.reading.options import Value
 from dualq.logs.reading.queries import Questions
-from dualq.logs.reading.sources import FILE, NUMBER, Source
+from dualq.logs.reading.sources import FILE, NUMBER, Source, row_words
 from dualq.logs.reading.times import MOSTLY
 
 Row = Mapping[str, Any]  # of an engine's answer: a cell may hold anything
@@ -60,9 +60,7 @@ def _bad(opened: Source, q: Questions) -> tuple[Table, list[Condition]]:
 def _where(opened: Source, q: Questions, row: Row) -> str:
     if NUMBER in row:
         file = os.path.basename(row[FILE]) if opened.first == 1 else row[FILE]
-        line = f" (line {row[NUMBER] + 1})" if opened.header else ""
-        start = " (counted from 0)" if opened.first == 0 else ""
-        return f"{file}: row {row[NUMBER]}{line}{start}"
+        return f"{file}: {row_words(opened, row)}"
     columns = list(q.schema.columns)
     named = [(c, row[f"raw{columns.index(c)}"]) for c in (*q.schema.episode, q.schema.time) if c]
     known = ", ".join(f"{c} = {_shown(value)}" for c, value in named or list(zip(columns, _raw(row), strict=True)))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dualq.base import LogError
 from dualq.logs.reading.expressions import Expression, Kind, Table, cases, differ, null
 from dualq.logs.reading.schema import ROW, Schema
-from dualq.logs.reading.times import MOSTLY
+from dualq.logs.reading.times import MOMENT, MOSTLY
 from dualq.logs.reading.times import NUMBER as TEXT_NUMBER
 
 TRUE, FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")  # flags as text, in any case
@@ -47,7 +47,9 @@ def written_time(value: Expression, kind: str) -> Expression:
 
     if kind == MOSTLY:
         return number(value)
-    return value.try_cast(kind) if value.get_backend().has_operation(ops.TryCast) else value.cast(kind)
+    if value.get_backend().has_operation(ops.TryCast):
+        return value.try_cast(kind)
+    return value.re_search(MOMENT if "timestamp" in kind else TEXT_NUMBER).ifelse(value.cast(kind), null(kind))
 
 
 def flag(value: Expression) -> Expression:

@@ -335,7 +335,8 @@ class Decisions:
         for e, column in zip(self.e, schema.episode, strict=True):
             found.append(Condition((column,), "every row needs its episode", table[e].isnull()))
         if schema.time != ROW and schema.time is not None:
-            found.append(Condition((schema.time,), "every row needs its time", table.t.isnull()))
+            dates = ", a date as 2024-02-29" if "timestamp" in (self.time_as or "") else ""
+            found.append(Condition((schema.time,), f"every row needs its time{dates}", table.t.isnull()))
             found.append(self._repeated(table, table.again.fill_null(False)))
         return found
 

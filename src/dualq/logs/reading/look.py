@@ -21,6 +21,7 @@ from dualq.logs.reading.engines import reading
 from dualq.logs.reading.expressions import Expression, Table
 from dualq.logs.reading.looked import EARLY, LAST, Look, commands
 from dualq.logs.reading.number_columns import numbers_among
+from dualq.logs.reading.odd_values import far_words, reads, word_words
 from dualq.logs.reading.open_source import about_source, open_source
 from dualq.logs.reading.options import ActionBins, BinsAsked, Columns, OneColumn
 from dualq.logs.reading.profile import Clock, Column, Episodes, clock_of, columns_of, copies_of, episodes_of, labels_of
@@ -52,6 +53,7 @@ def look(
     terminal: OneColumn = None,
     truncated: OneColumn = None,
     costs: Columns = None,
+    propensity: OneColumn = None,
     bins: BinsAsked | None = None,
     action_bins: ActionBins | None = None,
     numbers: Columns = None,
@@ -67,8 +69,8 @@ def look(
 
     Parameters
     ----------
-    source, state, action, reward, next_state, episode, time, terminal, truncated, costs, bins, action_bins, \
-numbers, table, delimiter, columns, day_first
+    source, state, action, reward, next_state, episode, time, terminal, truncated, costs, propensity, bins, \
+action_bins, numbers, table, delimiter, columns, day_first
         As in `read_log`.
 
     Returns
@@ -102,6 +104,7 @@ numbers, table, delimiter, columns, day_first
         "terminal": terminal,
         "truncated": truncated,
         "costs": costs,
+        "propensity": propensity,
     }
     last = {part: word for part, word in WORDS if given[part] == word and word not in opened.table.columns}
     given |= dict.fromkeys(last, False)
@@ -119,10 +122,11 @@ numbers, table, delimiter, columns, day_first
     if headless := no_names(opened.table.columns):
         wrong.append(headless.removeprefix("; "))
     if copies:
-        wrong.append(f"{count(copies, 'row')} repeat another row exactly: were they recorded twice?")
+        said = "repeats another row exactly: was it" if copies == 1 else "repeat another row exactly: were they"
+        wrong.append(f"{count(copies, 'row')} {said} recorded twice?")
     named: dict[str, Columns] = {}
     named.update({part: _one_or_all(part, names) for part, names in roles.parts.items()})
-    named.update({part: False for part, wanted in given.items() if wanted is False})
+    named.update({part: False for part, wanted in given.items() if wanted is False and part in COMMON})
     named.update(last)
     more = {"table": table, "delimiter": delimiter, "columns": columns, "day_first": day_first}
     more |= {"action_bins": action_bins, "numbers": numbers}
@@ -186,7 +190,7 @@ def _roles(opened: Source, rows: int, held: Sequence[Column], given: Mapping[str
     roles = roles_of(opened.table, rows, held, found, reasons, refused, _moment(opened))
     if not (roles.parts.get("time") or roles.parts.get("next_state") or "time" in refused) and opened.ordered:
         roles.take("time", [ROW], "", sure=False)
-    order = [*COMMON, "costs"]
+    order = [*COMMON, "costs", "propensity"]
     roles.parts = {part: roles.parts[part] for part in order if roles.parts.get(part)}
     roles.unsure += [part for part in ("state", "action", "reward") if part not in roles.parts]
     return roles
@@ -276,13 +280,19 @@ def _bins(opened: Source, rows: int, held: Sequence[Column], roles: Roles, more:
 
 
 def _odd(opened: Source, roles: Roles, held: Sequence[Column]) -> list[str]:
-    """Labels that may mean missing, or differ in spaces; numbers that may; columns with one value only."""
+    """Labels that may mean missing, or differ in spaces; numbers that may; values that stand apart; single values."""
     said = []
     for column in held:
         parts = [part for part, names in roles.parts.items() if column.name in names]
+        if column.words and set(parts) <= {"state", "action", "next_state"}:
+            said += word_words(opened, column.name)
+        if set(parts) & {"reward", "costs"} and column.means_numbers and column.different > 2:
+            said += far_words(opened, column.name)
         labels = [part for part in parts if part in ("state", "action", "next_state")]
         if labels and column.kind == "text":
-            said += label_words(column.name, labels_of(opened.table, column.name, labels[0]), labels[0])
+            odd = labels_of(opened.table, column.name, labels[0])
+            odd = {label: n for label, n in odd.items() if reads(label)} if column.words else odd  # the others are said
+            said += label_words(column.name, odd, labels[0])
         if parts and column.is_number:
             said += _sentinel(opened.table, column)
         if set(parts) & {"state", "action", "reward"} and column.different == 1:

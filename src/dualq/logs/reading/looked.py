@@ -132,6 +132,7 @@ QUESTIONS = {
     "state": "Is all of it known before the decision?",
     "action": "Is it what was decided?",
     "reward": "Is it what was earned?",
+    "propensity": "Is it the probability with which the action was taken?",
     "time": "Does it say in which order things happened?",
 }
 HEADER = ("column", "type", "distinct", "missing", "values", "part", "why")
@@ -177,7 +178,7 @@ def _alone_question(seen: Look) -> list[str]:
     time = seen.parts.get("time", (ROW,))[0]
     if seen.parts.get("next_state") or (seen.parts.get("episode") and time != ROW):
         return []
-    if time != ROW and "time" not in seen.unsure:
+    if time != ROW and "time" not in seen.unsure and "propensity" not in seen.parts:
         return []
     return ["do rows follow each other? If each is a case of its own (one decision), add --terminal row --discount 0"]
 

@@ -77,6 +77,7 @@ READING = _listed(
             "propensity",
             "COLUMN",
             "With which probability the logged action was taken, if that was recorded: for evaluate.",
+            looks=True,
             is_column=True,
         ),
         Option(

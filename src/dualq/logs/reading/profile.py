@@ -18,11 +18,13 @@ from dualq.base import visible
 from dualq.logs.reading.column_types import flag, one_or_zero, seconds
 from dualq.logs.reading.columns import is_fraction, odd_labels
 from dualq.logs.reading.expressions import Expression, Kind, Table, same, window
+from dualq.logs.reading.odd_values import are_few, words_among_numbers
 from dualq.logs.reading.options import Value
 
 LONG = 2_000_000  # rows
 EXAMPLES, SEEN = 4, 1000  # values that are shown, and rows in which they are looked for
 FIRST = 10_000  # rows in which counters are looked for
+COPIES = 0.01  # of the rows: up to so many may be copies of others
 LABELS = 2000  # labels of a column that are compared with each other
 REGULAR = 0.9  # of the steps of a clock that are alike, from which it is called regular
 GAP = 1.5  # usual steps
@@ -40,11 +42,17 @@ class Column:
     high: Value | None = None
     examples: tuple[Value, ...] = ()
     estimated: bool = False  # whether `different` is
+    words: int = 0  # of text that is numbers but for a few rows: these
 
     @property
     def is_number(self) -> bool:
         """Whether it holds numbers."""
         return self.kind in ("integer", "number")
+
+    @property
+    def means_numbers(self) -> bool:
+        """Whether it holds numbers, but for a few rows perhaps."""
+        return self.is_number or self.words > 0
 
     @property
     def values(self) -> str:
@@ -75,6 +83,8 @@ def columns_of(table: Table) -> tuple[int, list[Column]]:
             asked |= {f"low{i}": x.min(), f"high{i}": x.max()}
         if kind == "number":
             asked[f"parts{i}"] = x.count(where=is_fraction(x))
+        if kind == "text":
+            asked[f"words{i}"] = words_among_numbers(x)
     found = table.aggregate(**asked).to_pyarrow().to_pylist()[0]
     first = table.limit(SEEN).to_pyarrow()
     made = []
@@ -84,7 +94,9 @@ def columns_of(table: Table) -> tuple[int, list[Column]]:
         few = sorted(seen, key=str) if kind == "text" else sorted(seen)
         different = min(found.get(f"different{i}", 0), rows)
         facts = (different, rows - found[f"known{i}"], found.get(f"low{i}"), found.get(f"high{i}"))
-        made.append(Column(name, kind, *facts, tuple(few[:EXAMPLES]), _guessed(kind, rows)))
+        words = found.get(f"words{i}", 0)
+        words = words if are_few(words, found[f"known{i}"]) else 0
+        made.append(Column(name, kind, *facts, tuple(few[:EXAMPLES]), _guessed(kind, rows), words))
     return rows, made
 
 
@@ -126,11 +138,14 @@ def copies_of(table: Table, rows: int) -> int:
 
 
 def are_different(table: Table, columns: Sequence[str]) -> bool:
-    """Whether no two rows have the same values in these columns, as far as the first LONG rows tell."""
+    """Whether no two rows have the same values in these columns, as far as the first LONG rows tell; copies are one."""
     known = table.limit(LONG).select(*columns)
     sizes = (known.count(), known.distinct().count())
     rows, different = (int(size.to_pyarrow().as_py()) for size in sizes)
-    return rows == different
+    if different == rows or rows - different > COPIES * rows:
+        return different == rows
+    each_once = table.limit(LONG).distinct().select(*columns)  # a few rows may have been recorded twice
+    return int(each_once.count().to_pyarrow().as_py()) == different
 
 
 def counted_up(table: Table, columns: Sequence[str]) -> dict[str, float]:

@@ -6,6 +6,7 @@ First what is given, then what `read_log` itself finds by common names (schema.p
     time         dates; or numbers whose name says so; or whole numbers without gaps that no episode repeats
     episode      a column within which no time repeats, if times repeat; or one whose name says so
     terminal     true only in the last rows of episodes
+    propensity   by its name, and numbers above 0 and up to 1
     reward, action, costs   by words in their names; else what has the right kind of values, and is then not sure
     state        what is left, but for what has one value only, a value for each row, or too many labels
 """
@@ -16,6 +17,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dualq.base import count
 from dualq.logs.reading.column_types import FALSE, TRUE
 from dualq.logs.reading.expressions import Expression, Table
 from dualq.logs.reading.profile import Column, are_different, counted_up, only_in_last_rows
@@ -26,13 +28,40 @@ WORDS = {
     "episode": "id shop store machine customer client patient user session unit engine bus player game run trial"
     " subject account vehicle device case site plant line member household ward flight",
     "reward": "reward profit revenue income earning earnings earned gain return returns margin payoff pay payment score"
-    " utility benefit sales net yield savings conversion click spend",
+    " utility benefit sales net yield savings conversion converted click clicks clicked bought purchased sold spend",
     "costs": "cost costs penalty stockout failure failed fault breakdown defect late delay waste loss injury death"
-    " complaint violation error",
+    " complaint violation error overflow missed downtime accident",
     "action": "action decision decide do order ordered treatment treat dose price choice chosen choose arm offer bid"
     " move control intervention discount campaign maintain maintenance replace repair repaired assign allocation"
-    " channel mode command setting bet promo promotion email message advert drug therapy",
+    " channel mode command setting bet promo promotion email message advert drug therapy staff staffing",
 }
+PROPENSITY = ("propensity", "propensities", "pscore")  # words of a name that say it
+CHANCE, WHOSE = (
+    ("p", "prob", "probability"),
+    ("action", "logged", "logging", "behavior", "behaviour", "taken", "chosen"),
+)
+PLAIN = (
+    "number",
+    "no",
+    "nr",
+    "num",
+    "code",
+    "name",
+    "key",
+    "index",
+    "the",
+    "of",
+)  # words that say no more of an episode
+SHOWN = (
+    "item",
+    "article",
+    "banner",
+    "product",
+    "ad",
+    "page",
+    "movie",
+    "song",
+)  # what is decided where it has a propensity
 FEW, MANY = 20, 50  # different values of an action, and different labels of a column of the state
 GAPS = 0.2  # of the rows that may lack a value of the state: the reading will name the first of them
 MOST = 6  # columns that are proposed for the state
@@ -62,8 +91,14 @@ class Roles:
 
 def said_by_name(name: str, part: str) -> bool:
     """Whether a word of the name is one that tells the part."""
-    words = re.findall(r"[a-z]+", re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name).lower())
+    words = _words_of(name)
+    if part == "episode":  # customer_id is one; customer_segment is something about it
+        return any(word in WORDS[part].split() for word in words) and {*words} <= {*WORDS[part].split(), *PLAIN}
     return any(word in WORDS[part].split() for word in words)
+
+
+def _words_of(name: str) -> list[str]:
+    return re.findall(r"[a-z]+", re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name).lower())
 
 
 def roles_of(
@@ -93,6 +128,8 @@ def roles_of(
         _episode(roles, table, rows, columns)
     if "terminal" in wanted:
         _terminal(roles, table, columns, moment)
+    if "propensity" in wanted:
+        _propensity(roles, columns)
     if "reward" in wanted:
         _reward(roles, columns)
     if "costs" in wanted:
@@ -196,8 +233,20 @@ def _is_cost(column: Column) -> bool:
     return (column.is_number or column.kind == "yes/no") and said_by_name(column.name, "costs")
 
 
+def _propensity(roles: Roles, columns: Sequence[Column]) -> None:
+    """The probability with which the logged action was taken: by its name alone it is not sure."""
+    for column in roles.free(columns):
+        low, high, words = column.low, column.high, _words_of(column.name)
+        if not (isinstance(low, int | float) and isinstance(high, int | float) and 0 < low <= high <= 1):
+            continue
+        sure = any(word in PROPENSITY for word in words) or ({*words} & {*CHANCE} and {*words} & {*WHOSE})
+        if sure or (len(words) == 1 and words[0] in CHANCE):
+            roles.take("propensity", [column.name], "by its name", sure=bool(sure))
+            return
+
+
 def _reward(roles: Roles, columns: Sequence[Column]) -> None:
-    numbers = [c for c in roles.free(columns) if c.is_number and c.different > 1]
+    numbers = [c for c in roles.free(columns) if c.means_numbers and c.different > 1]
     named = [c for c in numbers if said_by_name(c.name, "reward")]
     if named:
         roles.take("reward", [named[0].name], "by its name")
@@ -213,6 +262,10 @@ def _action(roles: Roles, columns: Sequence[Column]) -> None:
     named = [c for c in free if said_by_name(c.name, "action")]
     if named:
         roles.take("action", [named[0].name], "by its name")
+        return
+    shown = [c for c in free if "propensity" in roles.parts and {*_words_of(c.name)} & {*SHOWN} and c.kind != "number"]
+    if shown:
+        roles.take("action", [shown[0].name], "by its name, beside a propensity", sure=False)
         return
     few = [c for c in free if c.different <= FEW and c.kind != "number"]
     if few:
@@ -237,7 +290,10 @@ def _unfit(column: Column, rows: int) -> str:
         return f"{column.missing:,} values are missing"
     if column.different == rows and column.kind != "number":
         return "every row has a value of its own"
-    return "too many different labels for a state" if column.kind == "text" and column.different > MANY else ""
+    if column.kind == "text" and column.different > MANY:
+        few = f"numbers but for {count(column.words, 'row')}" if column.words else ""
+        return few or "too many different labels for a state"
+    return ""
 
 
 def _unused(column: Column, rows: int) -> str:

@@ -108,6 +108,15 @@ def in_order(table: Table, name: str) -> Table:
     return table.mutate(**{FILE: literal(name), NUMBER: row_number() + 1})
 
 
+def row_words(opened: Source, row: Mapping[str, object]) -> str:
+    """`row 5 (line 6)`, of a row of the numbered table; `one row` where rows have no numbers."""
+    if NUMBER not in row:
+        return "one row"
+    line = f" (line {int(str(row[NUMBER])) + 1})" if opened.header else ""
+    start = " (counted from 0)" if opened.first == 0 else ""
+    return f"row {row[NUMBER]}{line}{start}"
+
+
 def short(path: str) -> str:
     """A path as messages name it."""
     return os.path.basename(path.rstrip(os.sep)) or path

@@ -1,7 +1,7 @@
 """A time column that is text: what it must be read as, so that "10" comes after "9".
 
 numbers      all of them are numbers, or most: as numbers (the others are bad rows)
-moments      dates and times as 2024-02-29 13:00, with or without a zone: as instants
+moments      dates and times as 2024-02-29 13:00, with or without a zone, or most: as instants (the others are bad rows)
 words        anything else is sorted as text, which is right only where all are equally long (week 01, week 02);
              else, and for dates that begin with the day or the month, a LogError says what to write
 """
@@ -19,6 +19,7 @@ NUMBER = r"^ *[-+]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][-+]?[0-9]+)? *$"
 DATE, CLOCK = "^[0-9]{4}-[0-9]{2}-[0-9]{2}", "[ T][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?"
 LOCAL = f"{DATE}({CLOCK}|[ T][0-9]{{2}}:[0-9]{{2}})?$"
 ZONED = f"{DATE}{CLOCK}(Z|[+-][0-9]{{2}}(:[0-9]{{2}})?)$"
+MOMENT = f"({LOCAL})|({ZONED})"
 BACKWARD = r"^[0-9]{1,2}[/.-][0-9]{1,2}[/.-][0-9]{2,4}"
 
 
@@ -34,7 +35,7 @@ def text_time(name: str, table: Table, column: str | None) -> str | None:
         return "int64"
     if 2 * found["number"] > known:
         return "float64" if found["number"] == known else MOSTLY
-    if found["local"] + found["zoned"] == known:
+    if 2 * (found["local"] + found["zoned"]) > known:
         return "timestamp('UTC')" if found["zoned"] else "timestamp"
     low, high = found["low"], found["high"]
     right = 'write numbers, or dates as 2024-02-29; or use --time row (time="row") if the rows are in the order of time'

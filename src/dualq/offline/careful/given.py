@@ -21,7 +21,8 @@ Elsewhere A pair with n rows may lead where it never led, once in n + 1: to some
           seen, each alike: what is rare leads to rare states. By how often states were seen it is too little (60 logs
           of a queue that hardly ever was long: differences within two errors in .90 of them, and in .97 so). Of what
           lies beyond the states of the log nobody can tell: a policy that goes there is valued as if there were none.
-Costs     are valued alike, in the place of rewards; one that is rare as in limited/estimates.py.
+Costs     are valued alike, in the place of rewards; one that is rare as in limited/estimates.py, and so are rewards
+          that are rare events (judging.py).
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ class Given:
     known: Array | None = field(
         default=None, repr=False
     )  # (S, A) what pairs pay, where that is known and not estimated
-    rare: float = 0.0  # the range of a cost that may be rare: once or twice in as many rows it may still happen
+    rare: float = (
+        0.0  # the range of a cost or a reward that may be rare: once or twice in as many rows it may still happen
+    )
 
     def model(self, policy: TablePolicy) -> MDP:
         """The log's frequencies; decisions of the policy that were never seen, as the state's average."""

@@ -29,7 +29,7 @@ from dualq.offline.approximate.tree import Tree
 from dualq.offline.deciding import Decider
 from dualq.offline.fit import Fit
 from dualq.offline.saved.loading import load
-from dualq.offline.saved.opening import decider_of, doubt_of
+from dualq.offline.saved.opening import decider_of, doubt_of, source_of
 
 Array = np.ndarray
 
@@ -89,11 +89,11 @@ def branches_of(run: Exportable, otherwise: Label = None, approximate: bool = Fa
         return _of_table(Decider(run.policy, run.read.bins), run.read.source, doubt, otherwise)
     if isinstance(run, NumberFit):
         return _of_numbers(run.policy, run, run.read.source, "", otherwise, approximate)
-    policy, doubt = decider_of(run), doubt_of(run)
+    policy, doubt, source = decider_of(run), doubt_of(run), source_of(run)
     if isinstance(policy, Decider):
-        return _of_table(policy, str(run), doubt, otherwise)
+        return _of_table(policy, source, doubt, otherwise)
     fit = load(run) if approximate and not isinstance(policy.rule, CellRule) else None
-    return _of_numbers(policy, fit if isinstance(fit, NumberFit) else None, str(run), doubt, otherwise, approximate)
+    return _of_numbers(policy, fit if isinstance(fit, NumberFit) else None, source, doubt, otherwise, approximate)
 
 
 def _of_table(policy: Decider, source: str, doubt: str, otherwise: Label) -> Branches:

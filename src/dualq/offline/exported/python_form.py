@@ -22,9 +22,11 @@ OTHERWISE = {otherwise}  # the action in a state that is not known
 {table}
 
 def act(state, case=None):
-    """The action in a state, {{column: value}}."""
-    if set(state) != set(COLUMNS):
-        raise ValueError("a state needs the columns " + ", ".join(COLUMNS))
+    """The action in a state, {{column: value}}; a state of one column may be its value alone."""
+    if not isinstance(state, dict) and len(COLUMNS) == 1:
+        state = {{COLUMNS[0]: state}}
+    if not isinstance(state, dict) or set(state) != set(COLUMNS):
+        raise ValueError("a state is {{column: value}} with the columns " + ", ".join(COLUMNS) + "; not " + repr(state))
     choices = _choices(tuple(_plain(name, state[name]) for name in COLUMNS))
     if choices is None:
         if OTHERWISE is None:
@@ -51,7 +53,7 @@ def draw(case):
 def _plain(name, value):
     if hasattr(value, "isoformat"):
         value = value.isoformat()
-    if name not in NUMBERS or isinstance(value, str):
+    if name not in NUMBERS or isinstance(value, str) or value is None:
         return value
     if not abs(value) <= {largest!r}:
         return None  # no finite number

@@ -52,6 +52,11 @@ def doubt_of(folder: str | os.PathLike[str]) -> str:
     return f"do not use{limits}: the new policy is expected to earn less than what was done so far"
 
 
+def source_of(folder: str | os.PathLike[str]) -> str:
+    """Where the log of a saved fit came from; the folder itself, where it does not say."""
+    return json.loads((Path(folder) / NUMBERS).read_text()).get("source") or str(folder)
+
+
 def open_saved(folder: str | os.PathLike[str]) -> tuple[dict[str, Tree], dict[str, Array]]:
     """The trees and the arrays of a saved fit; `CheckpointError` where one of its files is missing or changed."""
     folder = Path(folder)

@@ -1,0 +1,158 @@
+"""Odd values: one row that stands apart from all others, and may be a slip of whoever wrote it.
+
+    far      a number further from all others than FAR times the distance between those: with the FEW outermost rows on
+             either side left out, [low, high] holds the rest, and  max(x - high, low - x) > FAR (high - low)
+    words    text in a column whose other values are numbers: it makes text of the whole column, where 10 comes
+             before 9 and no rule can ask for stock <= 1
+
+Each is said with its row. Neither is refused: a rare value may be right, and only who knows the log can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from dualq.base import count
+from dualq.logs.counts import Counts
+from dualq.logs.reading.column_types import number
+from dualq.logs.reading.engines import reading
+from dualq.logs.reading.expressions import Expression, Table
+from dualq.logs.reading.options import Value
+from dualq.logs.reading.queries import Questions
+from dualq.logs.reading.sources import FILE, NUMBER, Source, row_words
+from dualq.logs.reading.times import NUMBER as TEXT_NUMBER
+
+Row = Mapping[str, Value | None]
+
+FAR = 10.0
+FEW = 5  # rows on one side that may stand apart: more are no slip
+LEAST = 100  # rows, below which nobody can tell what is far
+RARE = 0.01  # of the rows: words that are more frequent are labels
+SHOWN = 3  # rows that are named
+
+
+def value_warnings(opened: Source, q: Questions, counts: Counts) -> tuple[str, ...]:
+    """What stands apart in a log that was counted: in the reward and in the labels of state and action."""
+    found = []
+    if not counts.range_known and may_be_far(counts):
+        found += far_words(opened, q.schema.reward)
+    for labels in (counts.states, counts.actions):
+        if isinstance(labels.values, range):
+            continue
+        for column, values in labels.columns().items():
+            texts = {value for value in values if isinstance(value, str)} if column not in q.bins else set()
+            if texts and any(map(reads, texts)) and not all(map(reads, texts)):
+                found += word_words(opened, column)
+    return tuple(found)
+
+
+def reads(text: str) -> bool:
+    """Whether a text is a number."""
+    try:
+        return np.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+# ---- numbers far from all others
+
+
+def may_be_far(counts: Counts) -> bool:
+    """Whether some reward can be far from all others, by sums alone; True at least where one is.
+
+    With w the width of the others, at most 2 FEW of n rows are D > FAR w away; the variance is at most
+    2 FEW D^2 / n + w^2 / 4, so that D is more than 1 / sqrt(2 FEW / n + 1 / (4 FAR^2)) deviations.
+    """
+    n = float(counts.total)
+    if n < LEAST:
+        return False
+    mean, square = counts.reward_sum.sum() / n, counts.reward_square_sum.sum() / n
+    deviation = np.sqrt(max(float(square - mean * mean), 0.0))
+    away = max(counts.reward_range[1] - mean, mean - counts.reward_range[0])
+    return bool(away * np.sqrt(2.0 * FEW / n + 0.25 / FAR**2) >= 0.9 * deviation > 0.0)
+
+
+def far_words(opened: Source, column: str) -> list[str]:
+    """A sentence where some numbers of a column are far from all others, with their rows."""
+    with reading(opened.name):
+        table = opened.table
+        every = table.select(x=number(table[column]))
+        x = every.filter(every.x.notnull())
+        low, high = (_outermost(x, down) for down in (False, True))
+        if len(low) <= FEW or int(x.limit(LEAST).count().to_pyarrow().as_py()) < LEAST:
+            return []
+        inner = low[FEW], high[FEW]
+        reach = FAR * (inner[1] - inner[0])
+        if reach <= 0.0 or not any(v - inner[1] > reach for v in high) | any(inner[0] - v > reach for v in low):
+            return []
+        rest = [v for v in (*low, *high) if v - inner[1] <= reach and inner[0] - v <= reach]
+        rows = _rows(opened, column, lambda v: (number(v) > inner[1] + reach) | (number(v) < inner[0] - reach))
+    many = sum(v - inner[1] > reach for v in high) + sum(inner[0] - v > reach for v in low)
+    said = _listed(rows, column, opened, many)
+    return [
+        f"in {column}, {said}, far from all others ({min(rest):.6g} to {max(rest):.6g}); is it a slip? Correct it, or "
+        "remove the row: it can decide everything that is learned. If it is right, say what rewards can be "
+        "(--reward-range)"
+    ]
+
+
+def _outermost(x: Table, down: bool) -> list[float]:
+    """The FEW + 1 smallest or largest numbers, from the end on."""
+    order = x.x.desc() if down else x.x
+    return [float(v) for v in x.order_by(order).limit(FEW + 1).to_pyarrow()["x"].to_pylist()]
+
+
+# ---- words among numbers
+
+
+def words_among_numbers(text: Expression) -> Expression:
+    """How many rows of a column of text hold no number."""
+    return text.count(where=~text.re_search(TEXT_NUMBER))
+
+
+def are_few(words: int, known: int) -> bool:
+    """Whether so many rows with words among numbers are slips rather than labels."""
+    return 0 < words <= max(1.0, RARE * known) and words < known
+
+
+def word_words(opened: Source, column: str) -> list[str]:
+    """A sentence where a column of text would hold numbers but for a few rows."""
+    with reading(opened.name):
+        text = opened.table[column]
+        asked = {"known": text.count(), "words": words_among_numbers(text)}
+        found = opened.table.aggregate(**asked).to_pyarrow().to_pylist()[0]
+        if not are_few(found["words"], found["known"]):
+            return []
+        rows = _rows(opened, column, lambda v: ~v.re_search(TEXT_NUMBER))
+    said = _listed(rows, column, opened, found["words"])
+    others = "which is no number" if found["words"] == 1 else "which are no numbers"
+    return [
+        f"in {column}, {said}, {others}, as all others are; so the whole column is text, and nothing can be counted "
+        "with it. Correct it, or leave the field empty and set the row aside (--skip-bad)"
+    ]
+
+
+# ---- rows
+
+
+def _rows(opened: Source, column: str, condition: Callable[[Expression], Expression]) -> list[Row]:
+    """The first rows in which a column meets a condition, with their numbers where they have some."""
+    table = opened.numbered() if opened.numbered is not None else opened.table
+    met = table.filter(condition(table[column]))
+    order = [c for c in (FILE, NUMBER) if c in met.columns]
+    return (met.order_by(order) if order else met).select(column, *order).limit(SHOWN).to_pyarrow().to_pylist()
+
+
+def _listed(rows: Sequence[Row], column: str, opened: Source, many: int) -> str:
+    """`row 5 (line 6) has 'x'`, and how many more there are."""
+    named = [f"{row_words(opened, row)} has {_shown(row[column])}" for row in rows]
+    left = many - len(named)
+    return ", ".join(named) + (
+        f", and so {'has' if left == 1 else 'have'} {count(left, 'row')} more" if left > 0 else ""
+    )
+
+
+def _shown(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else repr(value)
