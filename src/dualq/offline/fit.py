@@ -116,7 +116,7 @@ class Fit(Learned, Trusted):
             self.expected,
             self.logged,
             contradicted=bool(self.contradicted),
-            promised_gain=self.certificate.improvement if self.promised and self.certificate else 0.0,
+            promised_gain=self.certificate.proven_more if self.promised and self.certificate else 0.0,
             as_logged=self.as_logged,
         )
 

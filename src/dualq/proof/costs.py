@@ -155,7 +155,7 @@ class AverageBounds:
             low = max(float(self.start @ bound.value) for bound in lows)
             high = -max(float(self.start @ bound.value) for bound in highs)
             own = None if self.own is None else self.own.interval(self._question(policy), lows, highs)
-            self.found[key] = (low, high) if own is None else (max(low, own.low), min(high, own.high))
+            self.found[key] = (low, high) if own is None else (max(low, own.ends[0][0]), min(high, own.ends[0][1]))
         return self.found[key]
 
     def _question(self, policy: Array) -> Question:

@@ -39,7 +39,7 @@ from dualq.proof.evidence import centre_of, merged_counts, moved_counts, scaled_
 from dualq.proof.floors import Bound, floor_of, plug_in_value
 from dualq.proof.ledger import Ledger
 from dualq.proof.martingale import OwnValue
-from dualq.proof.own_value import OwnEvent, coarse, foresighted, shared_out
+from dualq.proof.own_value import OwnEvent, coarse, decided_start, foresighted, shared_out
 from dualq.proof.prior import Prior
 from dualq.proof.questions import Available, Question, Weights, check_confidence, one_of, question_of
 from dualq.solvers import solve
@@ -154,10 +154,12 @@ def proven(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledg
         float(eta @ np.minimum(-np.max([b.value for b in highs], axis=0), upper)),
     )
     floors = floor.value
-    value = _own_value(blocks, merged, ask, own, lows, highs)
+    decided, earned = decided_start(merged, ask.alpha) or (None, None)
+    value = _own_value(blocks, merged, ask, own, lows, highs, decided)
     if value is not None:
-        lower, policy_upper = max(lower, value.low), min(policy_upper, value.high)
+        lower, policy_upper = max(lower, value.ends[0][0]), min(policy_upper, value.ends[0][1])
         floors = np.maximum(floors, value.states[0])
+    lower_decided = _floor_at(decided, [b.value for b in lows], value)
     table = per_state(merged, floors, upper, upper_supported, behaviour_low, behaviour_high)
 
     return Certificate(
@@ -171,6 +173,8 @@ def proven(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledg
         rows=merged.total,
         value_range=ask.value_range,
         policy_upper=policy_upper,
+        lower_decided=lower_decided,
+        earned=earned,
         ceilings=_ceilings(model, best, merged, ask, float(eta @ upper_supported)),
         per_state=table,
         causes=causes_of(model, eta, unknown, (f, floor), (best, ceiling_supported), ceiling, lower),
@@ -181,14 +185,28 @@ def proven(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledg
 
 
 def _own_value(
-    blocks: Sequence[Counts], merged: Counts, ask: Question, own: Ledger | None, lows: list[Bound], highs: list[Bound]
+    blocks: Sequence[Counts],
+    merged: Counts,
+    ask: Question,
+    own: Ledger | None,
+    lows: list[Bound],
+    highs: list[Bound],
+    decided: Array | None,
 ) -> OwnValue | None:
     """The interval of the policy's own value; None where it cannot be foreseen, or has no price."""
     parts = foresighted(blocks)
     if own is None or parts is None:
         return None
     prior = None if ask.fixed else Prior(parts[0], merged, ask.alpha, ask.allowed)
-    return OwnEvent(parts, merged, prior, own).interval(ask, lows, highs)
+    return OwnEvent(parts, merged, prior, own).interval(ask, lows, highs, decided)
+
+
+def _floor_at(decided: Array | None, floors: Sequence[Array], value: OwnValue | None) -> float | None:
+    """The policy's floor where the log's decisions were taken, by whatever is best."""
+    if decided is None:
+        return None
+    pairs = max(float(decided @ floor) for floor in floors)
+    return pairs if value is None else max(pairs, value.ends[1][0])
 
 
 def policy_bounds(sets: dict[str, ConfidenceSet], f: Array, ask: Question) -> tuple[list[Bound], list[Bound]]:

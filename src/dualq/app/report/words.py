@@ -185,9 +185,21 @@ def guarantee(fit: Fit, ranges: Sequence[str] = (), limits: Sequence[str] = ()) 
         f"{per(fit)}{''.join(f', and its {held}' for held in limits)}; what was done so far earns at most "
         f"{number(promise.behaviour[1])}."
     )
-    if promise.improvement > 0.0:
-        return [f"{words} So the new policy earns at least {number(promise.improvement)} more."]
-    return [f"{words} Whether it earns more is not guaranteed."]
+    more = earns_more(promise, "the new policy") or "Whether it earns more is not guaranteed."
+    return [f"{words} {more}"]
+
+
+def earns_more(promise: Certificate, who: str) -> str:
+    """How much more than what was logged a policy is proven to earn, and from where that is counted; else nothing."""
+    if promise.proven_more <= 0.0:
+        return ""
+    if promise.gain is None or promise.gain <= promise.improvement:
+        return f"So {who} earns at least {number(promise.improvement)} more."
+    there, then = number(promise.lower_decided or 0.0), number(promise.earned or 0.0)
+    return (
+        f"Counted from all the log's decisions on, {who} earns at least {there}, and the log itself earned {then}: "
+        f"at least {number(promise.gain)} more."
+    )
 
 
 def _too_wide(promise: Certificate, sure: str) -> str:

@@ -140,7 +140,7 @@ def table_facts(fit: Fit) -> Facts:
         "logged": _estimate(fit.logged),
         "difference": _estimate(_difference(fit.expected, fit.logged)),
         "promised": None if promise is None else _ends(promise.lower, promise.policy_upper),
-        "gain": None if promise is None else words.number(promise.improvement),
+        "gain": None if promise is None else words.number(promise.proven_more),
         "worth": charts.intervals_spec(html.worth(fit)),
         "worth_narrow": charts.intervals_spec(html.worth(fit), charts.NARROW),
         "caption": html.worth_caption(fit),
