@@ -6,7 +6,7 @@ PART is sharp, widths, coverage, reading or bins.
 
 Each replication records a new log, takes the plug-in optimum of that log as the policy, and asks for floor and ceiling.
 "Broken" counts replications where any of the certificate's bounds (floor, ceilings, the behaviour's interval; at the
-start and in every state) was on the wrong side of the truth. Beside it: how often the plug-in value promised too much,
+start, in every state, and where the log's decisions were taken) was on the wrong side of the truth. Beside it: how often the plug-in value promised too much,
 and how often the bootstrap's floor or ceiling at the start was wrong (on fewer replications, it is slow).
 
 sharp: the bars of the policy's own value: the shipped log, logs like it, limits, adaptive logs, and the martingale
@@ -144,6 +144,8 @@ def replication(problem, size, seed, bootstrap):
     joint = (
         broken_floor
         or broken_ceiling
+        or certificate.policy_upper < eta @ value - rounding
+        or _over(certificate, log, policy, mdp) > rounding
         or not low - rounding <= eta @ usual <= high + rounding
         or (table["lower"] > value + rounding).any()
         or (table["upper"] < best - rounding).any()
@@ -215,8 +217,8 @@ def coverage(seeds, jobs):
     text = (
         "Simulated logs with a known truth, confidence .95, the policy is the plug-in optimum of the same log.\n"
         "`allowed` is how many broken logs a one-sided binomial test at 1e-3 would still accept; `any bound` counts\n"
-        "floor, ceiling and the behaviour's interval, at the start and in every state. FrozenLake and ICU-Sepsis are\n"
-        "given the value range [0, 1].\n\n" + markdown(header, rows)
+        "floor, ceilings and the behaviour's interval, at the start and in every state, and the floor where the log's\n"
+        "decisions were taken. FrozenLake and ICU-Sepsis are given the value range [0, 1].\n\n" + markdown(header, rows)
     )
     publish("The certificate: how often its promises hold", text)
 

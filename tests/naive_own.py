@@ -32,7 +32,9 @@ TIMES = [math.exp(-1.0 + 2.5 * k / 15) for k in range(16)]
 class NaiveOwn:
     """Bounds of V^pi at a level, from a box that holds already: V {s: (low, high)}, q {(s, a): (low, high)}."""
 
-    def __init__(self, blocks, S, policy, start, foreseen_start, alpha, reward_range, places, V, q, level, parts=(1.0, 1.0)):
+    def __init__(
+        self, blocks, S, policy, start, foreseen_start, alpha, reward_range, places, V, q, level, parts=(1.0, 1.0)
+    ):
         blocks = [[(*row, n) for row, n in Counter(block).items()] for block in blocks]
         self.first, self.blocks, self.S, self.alpha = blocks[0], blocks[1:], S, alpha
         self.start, self.foreseen_start, self.level, self.parts = start, foreseen_start, level, parts

@@ -11,6 +11,7 @@ from naive_own import NaiveOwn
 import dualq
 from dualq import problems
 from dualq.logs.counts import Counts
+from dualq.proof import proving
 from dualq.proof.evidence import evidence_of, merged_counts
 from dualq.proof.isotropic import LOG_WEIGHTS, NODES, ellipsoid, norm, psi_ratio
 from dualq.proof.martingale import Aim, Box, log_martingale, own_value
@@ -289,6 +290,26 @@ def test_a_policy_fixed_before_the_log_pays_nothing():
     odd = dualq.TablePolicy(np.eye(3)[[2, 2, 0, 1, 0]])
     chosen, fixed = (dualq.certificate_of(blocks, odd, 0.8, base.start, fixed=x) for x in (False, True))
     assert chosen.lower < fixed.lower <= base.start @ odd.value(base.mdp) <= fixed.policy_upper < chosen.policy_upper
+
+
+def test_where_few_policies_can_be_the_best_their_own_ceilings_bound_all(monkeypatch):
+    # 6 logs; each certificate may fail with probability .05: more than 3 have a chance below 1e-4
+    base = problems.two_state()
+    best, broken, lower = float(base.start @ dualq.solve(base.mdp).V), 0, 0
+    for seed in range(6):
+        log, blocks = log_with(base, 5_000, seed)
+        ask = dualq.solve(log.counts().mdp(base.mdp.discount)).primal_policy, base.mdp.discount, base.start
+        found = dualq.certificate_of(blocks, *ask)
+        with monkeypatch.context() as patch:
+            patch.setattr(proving, "FEW", 0)
+            pairs = dualq.certificate_of(blocks, *ask)
+        broken += not found.lower <= best <= found.upper
+        lower += found.upper < pairs.upper
+        assert (found.lower, found.behaviour) == (pairs.lower, pairs.behaviour)
+        assert sum(found.causes.values()) == pytest.approx(found.regret)
+        assert found.upper_supported <= found.upper
+    assert broken <= 3
+    assert lower >= 5
 
 
 def test_several_looks_share_delta():

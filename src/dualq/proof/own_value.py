@@ -102,6 +102,17 @@ class OwnEvent:
 
         decided   one start more, where the log's decisions were taken: a floor is wanted from there too
         """
+        return self.aimed(ask, lows, highs, aims_of(ask, self.parts[0], decided))
+
+    def ceiling(self, ask: Question, lows: Sequence[Bound], highs: Sequence[Bound]) -> float:
+        """Of the policy in question, by directions for ceilings alone; infinite where it has none."""
+        found = self.aimed(ask, lows, highs, [Aim(ask.start, foreseen_start(ask, self.parts[0]), (0.0, 1.0))])
+        return np.inf if found is None else found.ends[0][1]
+
+    def aimed(
+        self, ask: Question, lows: Sequence[Bound], highs: Sequence[Bound], aims: Sequence[Aim]
+    ) -> OwnValue | None:
+        """What the event says of a policy at several starts; None where it is too dear."""
         price = 0.0 if ask.fixed or self.prior is None else self.prior.price(ask.policy)
         if price > DEAREST:
             return None
@@ -109,7 +120,6 @@ class OwnEvent:
         V = np.array([np.max([b.value for b in lows], axis=0), -np.max([b.value for b in highs], axis=0)])
         q = np.array([np.max([b.pairs for b in lows], axis=0), -np.max([b.pairs for b in highs], axis=0)])
         box = Box(np.column_stack([V, np.zeros(2)]), q[:, rows.pairs])
-        aims = aims_of(ask, self.parts[0], decided)
         return own_value(rows, aims, self.merged.reward_range, self.evidence.possible, box, self.level + price)
 
 

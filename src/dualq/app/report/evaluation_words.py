@@ -157,7 +157,9 @@ def _table_guarantees(e: Evaluation) -> list[str]:
         f"{number(promise.upper)}{_per(e)}; what was done so far earns {number(promise.behaviour[0])} to "
         f"{number(promise.behaviour[1])}."
     )
-    less = f"So this policy earns at least {number(-promise.improvement[1])} less." if promise.improvement[1] < 0.0 else ""
+    less = (
+        f"So this policy earns at least {number(-promise.improvement[1])} less." if promise.improvement[1] < 0.0 else ""
+    )
     compared = less or earns_more(promise.whole, "this policy") or "Which of the two earns more is not guaranteed."
     return [f"{words} {compared}", *_limits_guaranteed(e)]
 
