@@ -9,6 +9,7 @@
     fit.verdict                    "better", "no worse", "cannot tell" or "do not use", in one word
     fit.returns                    what the log's own episodes earned on average, where it has episodes
     fit.contradicted               the assumptions of all that which the log itself speaks against; () is good
+    fit.alternatives               policies that can be certified, where the certificate says too little of this one
     fit.promised, fit.withheld     may the certificate be relied on, under fit.conditions?  if not, why
     fit.warnings                   what to know before trusting any of it
     fit.explain(state)             for one state: every action with its rows, its estimated value, what is recommended
@@ -38,6 +39,7 @@ from scipy.special import ndtri
 from dualq._version import __version__
 from dualq.base import CheckpointError, Label, LabelLike, door, write_whole
 from dualq.model import FORMAT, Cases, Limit, Seed, TablePolicy, write_policy, write_saved
+from dualq.offline.alternatives import Alternative, alternatives_of
 from dualq.offline.careful.model import Estimate, pair_errors
 from dualq.offline.careful.pooling import Rows
 from dualq.offline.deciding import Decider
@@ -51,7 +53,7 @@ from dualq.offline.saved.opening import ARRAYS, NUMBERS, POLICY, sha256_of
 from dualq.offline.sensitivity import LARGE, Sensitivity, sensitivity
 from dualq.offline.shapes import Change, FitSummary, StateFacts, Updated
 from dualq.offline.stages import prove, solve
-from dualq.offline.summary import certificate_summary, estimate_summary, limit_summary
+from dualq.offline.summary import alternative_summary, certificate_summary, estimate_summary, limit_summary
 from dualq.offline.trust import verdict
 from dualq.offline.trusted import Trusted
 
@@ -228,6 +230,14 @@ class Fit(Learned, Trusted):
         proven = promise.improvement if promise is not None and self.promised else None
         return sensitivity(self.counts, self.policy.matrix, self.start, self.modelled.discount, gain, proven)
 
+    @cached_property
+    def alternatives(self) -> tuple[Alternative, ...]:
+        """Policies of which the log can promise more, where it promises too little of the recommended one; often none.
+
+        Their bounds hold together with the certificate's.
+        """
+        return alternatives_of(self.proven, self.expected) if self.promised else ()
+
     # ---- questions
 
     def label(self, state: LabelLike) -> LabelLike:
@@ -372,6 +382,7 @@ class Fit(Learned, Trusted):
             "share_changed": self.share_changed,
             "coverage": self.coverage.summary(),
             "updated": self.updated,
+            "alternatives": [alternative_summary(one) for one in self.alternatives],
             "sensitivity": None if self.sensitivity is None else dataclasses.asdict(self.sensitivity),
         }
 

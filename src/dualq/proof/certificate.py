@@ -46,7 +46,7 @@ class Certificate:
     policy_upper      the policy's own true value is at most this: with `lower`, its interval
     ceilings          {k: no policy's value is more that keeps to pairs with at least k rows}; all hold together
     behaviour         (low, high): between these is the value of n(s, a) / n(s), the logged frequencies as a policy
-    earned            what the log itself earned, from the states on where its decisions were taken; no bound: it is known
+    earned            what the log itself earned, from where its decisions were taken; no bound: it is known
     lower_decided     the policy's true value from the same states is at least this
     estimate          the policy's value on the log's own frequencies: no bound
     per_state         the same bounds in every state, as columns

@@ -88,10 +88,13 @@ class OwnEvent:
 
     parts    from `foresighted`, with the reward in question
     prior    over policies, from the rows that the first part has; it may look at other rewards
+    beside   whether floors from where the log's decisions were taken have a part of the weights
     """
 
-    def __init__(self, parts: Sequence[Counts], merged: Counts, prior: Prior | None, ledger: Ledger):
-        self.parts, self.merged, self.prior = parts, merged, prior
+    def __init__(
+        self, parts: Sequence[Counts], merged: Counts, prior: Prior | None, ledger: Ledger, beside: bool = False
+    ):
+        self.parts, self.merged, self.prior, self.beside = parts, merged, prior, beside
         self.evidence = evidence_of(parts, merged)
         self.level = ledger.level(**{"prior over policies": 1})
 
@@ -102,7 +105,7 @@ class OwnEvent:
 
         decided   one start more, where the log's decisions were taken: a floor is wanted from there too
         """
-        return self.aimed(ask, lows, highs, aims_of(ask, self.parts[0], decided))
+        return self.aimed(ask, lows, highs, aims_of(ask, self.parts[0], decided, self.beside))
 
     def ceiling(self, ask: Question, lows: Sequence[Bound], highs: Sequence[Bound]) -> float:
         """Of the policy in question, by directions for ceilings alone; infinite where it has none."""
@@ -123,13 +126,12 @@ class OwnEvent:
         return own_value(rows, aims, self.merged.reward_range, self.evidence.possible, box, self.level + price)
 
 
-def aims_of(ask: Question, first: Counts, decided: Array | None) -> list[Aim]:
-    """The start in question, and the one where decisions were taken, if it is wanted."""
-    begin = foreseen_start(ask, first)
-    if decided is None:
-        return [Aim(ask.start, begin)]
-    foreseen = foreseen_start(ask._replace(measured="log"), first)
-    return [Aim(ask.start, begin, (1.0 - BESIDE, 1.0)), Aim(decided, foreseen, (BESIDE, 0.0))]
+def aims_of(ask: Question, first: Counts, decided: Array | None, beside: bool) -> list[Aim]:
+    """The start in question, and the one where decisions were taken, if it has a part and is wanted."""
+    own = Aim(ask.start, foreseen_start(ask, first), (1.0 - BESIDE, 1.0) if beside else (1.0, 1.0))
+    if decided is None or not beside:
+        return [own]
+    return [own, Aim(decided, foreseen_start(ask._replace(measured="log"), first), (BESIDE, 0.0))]
 
 
 def prior_of(blocks: Sequence[Counts], merged: Counts, alpha: float, allowed: Array | None = None) -> Prior | None:

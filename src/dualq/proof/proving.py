@@ -56,7 +56,7 @@ COVERED = (
     "the interval of the logged behaviour",
 )
 FEW = 4  # policies that can be the best, of which each has a ceiling of its own
-ROWS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)  # of a pair: ceilings over the pairs with at least so many
+LADDER = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)  # of a pair: ceilings over the pairs with at least so many
 
 
 @door
@@ -192,7 +192,7 @@ def _own_event(blocks: Sequence[Counts], merged: Counts, ask: Question, own: Led
     parts = foresighted(blocks)
     if own is None or parts is None:
         return None
-    return OwnEvent(parts, merged, None if ask.fixed else Prior(parts[0], merged, ask.alpha, ask.allowed), own)
+    return OwnEvent(parts, merged, None if ask.fixed else Prior(parts[0], merged, ask.alpha, ask.allowed), own, True)
 
 
 def _best_of_few(
@@ -229,7 +229,7 @@ def policy_bounds(sets: dict[str, ConfidenceSet], f: Array, ask: Question) -> tu
 def _ceilings(model: ConfidenceSet, best: Array, merged: Counts, ask: Question, first: float) -> dict[str, float]:
     """{k: ceiling over policies that keep to pairs with at least k rows}, where such a policy can begin at all."""
     found, n, high = {"1": first}, merged.visits, ask.value_range[1]
-    for rows in ROWS[1:]:
+    for rows in LADDER[1:]:
         thick = n >= rows
         if (~np.any(thick, axis=1) & (ask.start > 0.0)).any():
             break

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, TypeGuard
 
+from dualq.app.report.guarantee_words import earns_more
 from dualq.app.report.words import (
     FEW_ROWS,
     about,
     added_up,
     distinct,
     earned,
-    earns_more,
     estimate,
     listed,
     number,
