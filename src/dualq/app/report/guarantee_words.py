@@ -1,4 +1,4 @@
-"""What is guaranteed of a policy, in words: bounds, their conditions, how much more it earns, and what else could be."""
+"""What is guaranteed of a policy, in words: bounds, conditions, how much more it earns, and what else could be."""
 
 from __future__ import annotations
 
