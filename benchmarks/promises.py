@@ -6,7 +6,7 @@ PART is sharp, widths, coverage, reading or bins.
 
 Each replication records a new log, takes the plug-in optimum of that log as the policy, and asks for floor and ceiling.
 "Broken" counts replications where any of the certificate's bounds (floor, ceilings, the behaviour's interval; at the
-start, in every state, and where the log's decisions were taken) was on the wrong side of the truth. Beside it: how often
+start, in every state, and where the log's decisions were taken) was wrong. Beside it, how often
 the plug-in value promised too much, and how often the bootstrap's floor or ceiling at the start was wrong (on fewer
 replications, it is slow).
 
