@@ -6,8 +6,9 @@ PART is sharp, widths, coverage, reading or bins.
 
 Each replication records a new log, takes the plug-in optimum of that log as the policy, and asks for floor and ceiling.
 "Broken" counts replications where any of the certificate's bounds (floor, ceilings, the behaviour's interval; at the
-start and in every state) was on the wrong side of the truth. Beside it: how often the plug-in value promised too much,
-and how often the bootstrap's floor or ceiling at the start was wrong (on fewer replications, it is slow).
+start, in every state, and where the log's decisions were taken) was wrong. Beside it, how often
+the plug-in value promised too much, and how often the bootstrap's floor or ceiling at the start was wrong (on fewer
+replications, it is slow).
 
 sharp: the bars of the policy's own value: the shipped log, logs like it, limits, adaptive logs, and the martingale
 itself, whose mean at the truth is at most 1.
@@ -34,7 +35,8 @@ from dualq import problems
 from dualq.proof.evidence import evidence_of
 from dualq.proof.martingale import log_martingale
 from dualq.proof.own_rows import own_rows
-from dualq.proof.own_value import foresighted
+from dualq.proof.own_value import aims_of, decided_start, foresighted
+from dualq.proof.questions import question_of
 from dualq.worlds import sample_log
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
@@ -99,6 +101,10 @@ def inventory():
     return problems.inventory(capacity=4, lot=2, demand={"low": 1.0, "high": 3.0}, discount=0.9)
 
 
+def inventory_84():
+    return problems.inventory()
+
+
 def icu_sepsis():
     return problems.icu_sepsis()
 
@@ -143,6 +149,8 @@ def replication(problem, size, seed, bootstrap):
     joint = (
         broken_floor
         or broken_ceiling
+        or certificate.policy_upper < eta @ value - rounding
+        or _over(certificate, log, policy, mdp) > rounding
         or not low - rounding <= eta @ usual <= high + rounding
         or (table["lower"] > value + rounding).any()
         or (table["upper"] < best - rounding).any()
@@ -167,11 +175,11 @@ def replication(problem, size, seed, bootstrap):
     return result
 
 
-def coverage(seeds, jobs):
+def coverage(seeds, jobs, bootstraps=100):
     rows, begun = [], time.time()
     for problem, sizes, fewer in CASES:
         count = max(len(seeds) // fewer, 1)
-        boots = min(count, 2 if fewer > 1 else 100)
+        boots = min(count, 2 if fewer > 1 else bootstraps)
         for size in sizes:
             print(f"{time.time() - begun:5.0f} s: {problem.__name__} at {size:,} rows", file=sys.stderr, flush=True)
             with_bootstrap = set(seeds[:boots])
@@ -214,8 +222,8 @@ def coverage(seeds, jobs):
     text = (
         "Simulated logs with a known truth, confidence .95, the policy is the plug-in optimum of the same log.\n"
         "`allowed` is how many broken logs a one-sided binomial test at 1e-3 would still accept; `any bound` counts\n"
-        "floor, ceiling and the behaviour's interval, at the start and in every state. FrozenLake and ICU-Sepsis are\n"
-        "given the value range [0, 1].\n\n" + markdown(header, rows)
+        "floor, ceilings and the behaviour's interval, at the start and in every state, and the floor where the log's\n"
+        "decisions were taken. FrozenLake and ICU-Sepsis are given the value range [0, 1].\n\n" + markdown(header, rows)
     )
     publish("The certificate: how often its promises hold", text)
 
@@ -308,23 +316,27 @@ def widths():
 
 
 def like_the_shipped_one(seed):
-    """(floor, ceiling, truth, broken) of a log like the shipped one."""
+    """(floor, ceiling, truth, floor less truth where decisions were taken, gain) of a log like the shipped one."""
     log = dualq.read_log(sample_log.draw(seed), **sample_log.COLUMNS)
     fit = dualq.learn(log)
-    return (*_ends(fit), _true_value(fit, fit.policy.matrix))
+    c, decided = fit.certificate, decided_start(fit.counts, fit.discount)[0]
+    over = c.lower_decided - _true_value(fit, fit.policy.matrix, decided)
+    return c.lower, c.policy_upper, _true_value(fit, fit.policy.matrix), over, c.gain
 
 
-def _ends(fit):
-    return fit.certificate.lower, fit.certificate.policy_upper
+def _over(found, log, policy, mdp):
+    """How far the floor where decisions were taken is above the truth: never, in 1 - delta of logs."""
+    decided = decided_start(log.counts(), mdp.discount)
+    return -1.0 if decided is None else found.lower_decided - float(decided[0] @ policy.value(mdp))
 
 
-def _true_value(fit, matrix):
+def _true_value(fit, matrix, start=None):
     """Of a policy on a log's states, in the model that the shipped log was drawn from."""
     mdp = sample_log.truth().mdp
     states = [list(fit.counts.states).index(label) for label in mdp.states]
     actions = [list(fit.counts.actions).index(label) for label in mdp.actions]
     policy = np.where(mdp.available, matrix[np.ix_(states, actions)], 0.0)
-    return float(fit.start[states] @ dualq.TablePolicy(policy).value(mdp))
+    return float((fit.start if start is None else start)[states] @ dualq.TablePolicy(policy).value(mdp))
 
 
 def adaptive(seed, rows=3000):
@@ -348,15 +360,18 @@ def adaptive_case(seed):
     log = adaptive(seed)
     policy = greedy(log.counts(), mdp)
     found = dualq.certificate_of(dualq.counts_in_blocks(log), policy, mdp.discount, np.full(2, 0.5))
-    return found.lower, found.policy_upper, float(np.full(2, 0.5) @ policy.value(mdp))
+    truth = float(np.full(2, 0.5) @ policy.value(mdp))
+    return found.lower, found.policy_upper, truth, _over(found, log, policy, mdp)
 
 
 def simulated_case(problem, size, seed):
     simulator, _ = _truth(problem)
     log = simulator.record(size, seed)
     policy = greedy(log.counts(), simulator.mdp)
-    found = dualq.certificate_of(dualq.counts_in_blocks(log), policy, simulator.mdp.discount, simulator.start)
-    return found.lower, found.policy_upper, float(simulator.start @ policy.value(simulator.mdp)), found.regret
+    ask = (policy, simulator.mdp.discount, simulator.start)
+    found = dualq.certificate_of(dualq.counts_in_blocks(log), *ask, value_range=KNOWN.get(problem))
+    truth = float(simulator.start @ policy.value(simulator.mdp))
+    return found.lower, found.policy_upper, truth, _over(found, log, policy, simulator.mdp), found.regret
 
 
 def at_the_truth(problem, size, seed):
@@ -365,12 +380,26 @@ def at_the_truth(problem, size, seed):
     mdp = simulator.mdp
     log = simulator.record(size, seed)
     policy = dualq.solve(mdp).primal_policy.matrix
+    ask = question_of(log.counts(), dualq.TablePolicy(policy), mdp.discount, simulator.start, 0.95)
     parts = foresighted(dualq.counts_in_blocks(log))
     ev = evidence_of(parts, log.counts())
     rows = own_rows(ev, policy, simulator.start, mdp.discount)
     q = mdp.q_values(V).ravel()[rows.pairs]
-    known = (simulator.start, mdp.reward_range, ev.possible, np.append(V, 0.0), q)
+    decided, _ = decided_start(log.counts(), mdp.discount)
+    aims = aims_of(ask, parts[0], decided, beside=True)
+    known = (aims, mdp.reward_range, ev.possible, np.append(V, 0.0), q)
     return float(np.exp(log_martingale(rows, *known, -np.log(0.02))))
+
+
+def certifiable(problem, size):
+    """Of the policy that is certified best: the rows of its pairs, floor, truth; and the careful policy's floor."""
+    simulator = problem()
+    log = simulator.record(size, 0)
+    ask = {"discount": simulator.mdp.discount, "start": "log", "value_range": KNOWN.get(problem)}
+    fit = dualq.learn(log, **ask)
+    one = max(fit.alternatives, key=lambda one: one.lower)
+    truth = fit.start @ dualq.TablePolicy(one.policy.matrix).value(simulator.mdp)
+    return f"pairs >= {one.rows} rows: {one.lower:.4g}, {truth:.4g}; {fit.certificate.lower:.4g}"
 
 
 def sharp(seeds, jobs):
@@ -382,13 +411,22 @@ def sharp(seeds, jobs):
         ("shipped log: floor", f"{promise.lower:.2f}", ">= 36"),
         ("shipped log: the policy's ceiling", f"{promise.policy_upper:.2f}", "<= 45"),
         ("shipped log: ceiling over pairs with >= 30 rows", f"{promise.ceilings['30']:.2f}", "<= 52"),
-        ("shipped log: proven improvement", f"{promise.improvement:.2f}", ">= 15"),
+        ("shipped log: proven to be more than the log earned", f"{promise.gain:.2f}", ">= 15"),
+        ("shipped log: proven to be more than n(s, a) / n(s) as a policy", f"{promise.improvement:.2f}", ""),
         ("shipped log: stockout <= .20 promised, true value", f"{worth:.2f}, {limited.limits_kept}", ">= 39"),
     ]
 
+    what = "inventory_84, 1,000,000 rows: best certified policy, its truth; the careful one's floor"
+    rows.append((what, certifiable(inventory_84, 1_000_000), ">= 120"))
+    floor, _, truth, *_ = simulated_case(icu_sepsis, 1_000_000, 0)
+    rows.append(
+        ("icu_sepsis, 1,000,000 rows: floor of the plug-in optimum, truth", f"{floor:.3f}, {truth:.3f}", ">= .6")
+    )
+
     def side_by_side(what, asked):
         found = np.array(joblib.Parallel(n_jobs=jobs, batch_size=5)(asked))
-        broken = int(((found[:, 0] > found[:, 2]) | (found[:, 1] < found[:, 2])).sum())
+        wrong = (found[:, 0] > found[:, 2]) | (found[:, 1] < found[:, 2]) | (found[:, 3] > 0.0)
+        broken = int(wrong.sum())
         rows.append((f"{what}: broken", f"{broken} of {len(found)}", f"<= {int(binom.isf(ALARM, len(found), DELTA))}"))
         print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
         return found
@@ -397,11 +435,12 @@ def sharp(seeds, jobs):
     rows.append(("logs like the shipped one: floor, median", f"{np.median(found[:, 0]):.2f}", ">= 35"))
     rows.append(("logs like the shipped one: ceiling, truth, medians",
                  f"{np.median(found[:, 1]):.2f}, {np.median(found[:, 2]):.2f}", ""))  # fmt: skip
+    rows.append(("logs like the shipped one: more than the log earned, median", f"{np.median(found[:, 4]):.2f}", ""))
     for problem, size in ((garnet, 100_000), (two_state, 100_000), (garnet_settling, 30_000), (inventory, 30_000)):
         found = side_by_side(
             f"{problem.__name__}, {size:,} rows", (joblib.delayed(simulated_case)(problem, size, s) for s in seeds)
         )
-        off, regret = np.median(found[:, 2] - found[:, 0]), np.median(found[:, 3])
+        off, regret = np.median(found[:, 2] - found[:, 0]), np.median(found[:, 4])
         bar = {garnet: "truth - floor <= .08", two_state: "regret <= .32"}.get(problem, "")
         rows.append((f"{problem.__name__}, {size:,} rows: truth - floor, regret", f"{off:.3g}, {regret:.3g}", bar))
     side_by_side("two_state, adaptive, 3,000 rows", (joblib.delayed(adaptive_case)(s) for s in seeds))
@@ -487,6 +526,10 @@ if __name__ == "__main__":
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--only", choices=PARTS)
     parser.add_argument("--jobs", type=int, default=2, help="processes at once")
+    parser.add_argument(
+        "--bootstraps", type=int, default=100, help="logs of each case for which the bootstrap is asked"
+    )
     options = parser.parse_args()
+    PARTS["coverage"] = functools.partial(coverage, bootstraps=options.bootstraps)
     for part in [options.only] if options.only else PARTS:
         PARTS[part](range(options.first, options.first + options.replications), options.jobs)

@@ -32,16 +32,23 @@ TIMES = [math.exp(-1.0 + 2.5 * k / 15) for k in range(16)]
 class NaiveOwn:
     """Bounds of V^pi at a level, from a box that holds already: V {s: (low, high)}, q {(s, a): (low, high)}."""
 
-    def __init__(self, blocks, S, policy, start, foreseen_start, alpha, reward_range, places, V, q, level):
+    def __init__(
+        self, blocks, S, policy, start, foreseen_start, alpha, reward_range, places, V, q, level, parts=(1.0, 1.0)
+    ):
         blocks = [[(*row, n) for row, n in Counter(block).items()] for block in blocks]
         self.first, self.blocks, self.S, self.alpha = blocks[0], blocks[1:], S, alpha
-        self.start, self.foreseen_start, self.level = start, foreseen_start, level
+        self.start, self.foreseen_start, self.level, self.parts = start, foreseen_start, level, parts
         self.pi = {(s, a): x for s, row in enumerate(policy) for a, x in enumerate(row) if x > 0.0}
         self.pairs, self.places = sorted(self.pi), places
         self.lo, self.hi = reward_range
         self.V, self.q, self.reaches = dict(V) | {S: (0.0, 0.0)}, dict(q), {}
         self.foresee()
         self.shrink()
+
+    def aim(self, start, foreseen_start, parts):
+        """Another start: its directions have a part of the weights, the box is the one that was found."""
+        self.start, self.foreseen_start, self.parts = start, foreseen_start, parts
+        self.foresee()
 
     # ---- models
 
@@ -292,7 +299,7 @@ class NaiveOwn:
 
     def direction(self, kind, side):
         part, width, weight = kind
-        level = self.level - math.log(weight)
+        level = self.level - math.log(weight * self.parts[side])
         occupancy, variance, reach, to_come = self.seen[0]
         error = math.sqrt(sum(occupancy[p] ** 2 * variance[p] / to_come[p] for p in self.pairs))
         tau = part * math.sqrt(2.0 * level) / max(error, 1e-9 * max(max(r.values()) for r in reach))

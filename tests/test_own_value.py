@@ -11,11 +11,12 @@ from naive_own import NaiveOwn
 import dualq
 from dualq import problems
 from dualq.logs.counts import Counts
+from dualq.proof import proving
 from dualq.proof.evidence import evidence_of, merged_counts
 from dualq.proof.isotropic import LOG_WEIGHTS, NODES, ellipsoid, norm, psi_ratio
-from dualq.proof.martingale import Box, log_martingale, own_value
+from dualq.proof.martingale import Aim, Box, log_martingale, own_value
 from dualq.proof.own_rows import errors_of, fitted, own_rows
-from dualq.proof.own_value import coarse, foreseen_start, foresighted
+from dualq.proof.own_value import coarse, decided_start, foreseen_start, foresighted
 from dualq.proof.prior import GRID, Prior, on_grid
 from dualq.proof.questions import question_of
 
@@ -66,21 +67,25 @@ def test_the_twin_row_by_row(seed):
     V = fitted(rows, np.ones(rows.visits[1:].shape), worth).V[:-1]
     low, high = V - 0.7, V + 0.7
     box = Box(np.column_stack([[low, high], np.zeros(2)]), np.tile([[low.min()], [high.max()]], rows.pairs.size))
-    found = own_value(rows, case.foreseen, case.merged.reward_range, ev.possible, box, level)
+    aims = [Aim(case.start, case.foreseen, (0.8, 1.0)), Aim(case.start[::-1], case.foreseen[::-1], (0.2, 0.0))]
+    found = own_value(rows, aims, case.merged.reward_range, ev.possible, box, level)
     pairs = [(int(p) // A, int(p) % A) for p in rows.pairs]
     twin = NaiveOwn(
         [[(s, a, r, S if ended else s_next) for s, a, r, s_next, ended in block] for block in case.blocks],
         S, case.policy.tolist(), case.start.tolist(), case.foreseen.tolist(), ALPHA, case.merged.reward_range,
         np.flatnonzero(ev.possible).tolist(), {s: (low[s], high[s]) for s in range(S)},
-        dict.fromkeys(pairs, (low.min(), high.max())), level,
+        dict.fromkeys(pairs, (low.min(), high.max())), level, aims[0].parts,
     )  # fmt: skip
     assert found is not None
     np.testing.assert_allclose(found.states.T, [twin.V[s] for s in range(S)], rtol=1e-9, atol=1e-9)
-    assert found.low == pytest.approx(twin.end(0), rel=1e-9)
-    assert found.high == pytest.approx(twin.end(1), rel=1e-9)
+    (lower, upper), (there, nothing) = found.ends
+    assert (lower, upper) == pytest.approx((twin.end(0), twin.end(1)), rel=1e-9)
+    twin.aim(aims[1].start.tolist(), aims[1].foreseen.tolist(), aims[1].parts)
+    assert there == pytest.approx(twin.end(0), rel=1e-9)
+    assert nothing == pytest.approx(case.start[::-1] @ found.states[1])  # no direction of its own
     if seed == 0:  # all pairs of the policy have rows
-        assert case.start @ low < case.start @ found.states[0] < found.low
-        assert found.high < case.start @ found.states[1] < case.start @ high
+        assert case.start @ low < case.start @ found.states[0] < lower
+        assert upper < case.start @ found.states[1] < case.start @ high
 
 
 def test_the_identity_is_exact_for_any_weights_of_rows():
@@ -166,13 +171,14 @@ def test_the_martingale_at_the_truth_has_a_mean_of_at_most_one():
     policy = np.eye(2)[[0, 1, 1, 0]]
     V = np.append(dualq.TablePolicy(policy).value(base.mdp), 0.0)
     q = base.mdp.q_values(V[:-1]).ravel()
+    aims = [Aim(base.start, base.start, (0.8, 1.0)), Aim(np.eye(4)[0], np.eye(4)[0], (0.2, 0.0))]
     found = []
     for seed in range(150):
         log, blocks = log_with(simulator, 800, seed)
         parts, merged = foresighted(blocks), log.counts()
         ev = evidence_of(parts, merged)
         rows = own_rows(ev, policy, base.start, 0.8)
-        found.append(log_martingale(rows, base.start, (0.0, 1.0), ev.possible, V, q[rows.pairs], 4.0))
+        found.append(log_martingale(rows, aims, (0.0, 1.0), ev.possible, V, q[rows.pairs], 4.0))
     M = np.exp(found)
     assert np.minimum(M, 20.0).mean() < 2.6
     assert (M > 20.0).mean() <= 0.12
@@ -226,21 +232,56 @@ def test_the_start_is_foreseen_from_the_first_rows():
     np.testing.assert_allclose(foreseen_start(given._replace(measured="log"), counts), np.full(3, 1 / 3))
 
 
+@pytest.mark.parametrize("ends", [False, True])
+def test_what_the_log_earned_is_the_policy_less_what_its_decisions_gave_away(ends):
+    # the performance difference, row by row: what V^pi earns from where decisions were taken, less what they earned,
+    # is the mean over rows of V(s) - q(s, a), but for the noise Z of the rows; here V is that of the log's own model
+    case = Case(1 if ends else 0)
+    counts = case.merged
+    start, earned = decided_start(counts, ALPHA)
+    mdp = counts.mdp(ALPHA)
+    policy = dualq.solve(mdp).primal_policy
+    V, q = counts.support.to_log(policy.value(mdp)), counts.support.to_log(mdp.q_values(policy.value(mdp)))
+    given_away = sum(V[s] - q[s, a] for s, a, *_ in case.rows)
+    last = case.rows[-1]
+    cut_off = 0.0 if last[4] else ALPHA * V[last[3]]  # the log stops there: what comes then is unknown
+    scale = len(case.rows) - ALPHA * sum(not row[4] for row in case.rows)
+    assert given_away > 0.0
+    assert start.min() >= 0.0
+    assert start.sum() == pytest.approx(1.0)
+    assert start @ V - earned == pytest.approx(given_away / scale, abs=0.0 if not cut_off else 1e-9)
+
+
+def test_rows_that_do_not_follow_each_other_have_no_such_start():
+    rng = np.random.default_rng(0)
+    s, s_next = rng.integers(2, size=400), np.full(400, 2)  # all lead to a state that is hardly ever left
+    counts = Counts.from_arrays(s, s * 0, rng.random(400), s_next, states=3, actions=1)
+    assert decided_start(counts, 0.9) is None
+    once = Counts.from_arrays(s, s * 0, rng.random(400), s_next, np.ones(400, bool), states=3, actions=1)
+    start, earned = decided_start(once, 0.9)  # one decision each: what it earned is its reward
+    np.testing.assert_allclose(start, np.bincount(s, minlength=3) / 400)
+    assert earned == pytest.approx(once.reward_sum.sum() / 400)
+
+
 @pytest.mark.parametrize("logs", [30, pytest.param(150, marks=pytest.mark.slow)])
 def test_the_interval_holds_for_policies_chosen_from_the_log(logs):
     # Each certificate may fail with probability .05; more than 7 of 30 (25 of 150) have a chance below 3e-4 (3e-6).
     base = problems.garnet(5, 3, 3, discount=0.8, seed=4)
-    broken, narrower = 0, 0
+    broken, narrower, closer = 0, 0, 0
     for seed in range(logs):
         log, blocks = log_with(base, 6000, 100 + seed)
         policy = dualq.TablePolicy(dualq.solve(log.counts().mdp(0.8)).primal_policy.matrix)
         truth = base.start @ policy.value(base.mdp)
         c = dualq.certificate_of(blocks, policy, 0.8, base.start)
+        there = decided_start(log.counts(), 0.8)[0] @ policy.value(base.mdp)
         broken += not c.lower <= truth <= c.policy_upper or (c.per_state["lower"] > policy.value(base.mdp)).any()
+        broken += c.lower_decided > there
+        closer += c.gain > c.improvement and c.lower_decided > there - 0.5
         one = dualq.certificate_of(log.counts_between([0, 6000]), policy, 0.8, base.start)
         narrower += c.policy_upper - c.lower < 0.5 * (one.policy_upper - one.lower)
     assert broken <= (7 if logs == 30 else 25)
     assert narrower >= 0.9 * logs
+    assert closer >= 0.9 * logs
 
 
 def test_a_policy_fixed_before_the_log_pays_nothing():
@@ -249,6 +290,26 @@ def test_a_policy_fixed_before_the_log_pays_nothing():
     odd = dualq.TablePolicy(np.eye(3)[[2, 2, 0, 1, 0]])
     chosen, fixed = (dualq.certificate_of(blocks, odd, 0.8, base.start, fixed=x) for x in (False, True))
     assert chosen.lower < fixed.lower <= base.start @ odd.value(base.mdp) <= fixed.policy_upper < chosen.policy_upper
+
+
+def test_where_few_policies_can_be_the_best_their_own_ceilings_bound_all(monkeypatch):
+    # 6 logs; each certificate may fail with probability .05: more than 3 have a chance below 1e-4
+    base = problems.two_state()
+    best, broken, lower = float(base.start @ dualq.solve(base.mdp).V), 0, 0
+    for seed in range(6):
+        log, blocks = log_with(base, 5_000, seed)
+        ask = dualq.solve(log.counts().mdp(base.mdp.discount)).primal_policy, base.mdp.discount, base.start
+        found = dualq.certificate_of(blocks, *ask)
+        with monkeypatch.context() as patch:
+            patch.setattr(proving, "FEW", 0)
+            pairs = dualq.certificate_of(blocks, *ask)
+        broken += not found.lower <= best <= found.upper
+        lower += found.upper < pairs.upper
+        assert (found.lower, found.behaviour) == (pairs.lower, pairs.behaviour)
+        assert sum(found.causes.values()) == pytest.approx(found.regret)
+        assert found.upper_supported <= found.upper
+    assert broken <= 3
+    assert lower >= 5
 
 
 def test_several_looks_share_delta():

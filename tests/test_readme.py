@@ -13,7 +13,8 @@ import pytest
 
 import dualq
 from dualq.app import cli
-from dualq.app.report.words import guarantee, verdict
+from dualq.app.report.guarantee_words import guarantee
+from dualq.app.report.words import verdict
 from dualq.worlds import sample_log as shipped
 
 ROOT = Path(__file__).parent.parent

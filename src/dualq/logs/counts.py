@@ -215,6 +215,13 @@ class Counts:
             cost_ranges_known=self.cost_ranges_known & other.cost_ranges_known,
         )
 
+    def where(self, kept: Array) -> Counts:
+        """The counts of some entries (entries,), all others left out."""
+        own = {name: getattr(self, name)[kept] for name in ("s", "a", "s_next", "ended", "n", "reward_sum")}
+        sums, squares = ({cost: x[kept] for cost, x in of.items()} for of in (self.cost_sums, self.cost_square_sums))
+        squared = self.reward_square_sum[kept]
+        return replace(self, **own, reward_square_sum=squared, cost_sums=sums, cost_square_sums=squares)
+
     def _in_order(self, costs: Iterable[str]) -> Counts:
         if list(costs) == list(self.cost_sums):
             return self

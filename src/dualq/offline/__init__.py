@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from dualq.base.faces import face
 
 if TYPE_CHECKING:
+    from dualq.offline.alternatives import Alternative as Alternative
     from dualq.offline.approximate.candidates import Candidate as Candidate
     from dualq.offline.approximate.fit import NumberFacts as NumberFacts
     from dualq.offline.approximate.fit import NumberFit as NumberFit

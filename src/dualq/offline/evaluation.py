@@ -256,7 +256,7 @@ class Evaluation(Trusted, Shown):
 
     @property
     def _verdict(self) -> str:
-        gain = self.certificate.improvement[0] if self.promised and self.certificate is not None else 0.0
+        gain = self.certificate.whole.proven_more if self.promised and self.certificate is not None else 0.0
         return verdict(
             Estimate(self.expected.value, self.difference.standard_error),  # of the difference: the rows are the same
             Estimate(self.logged.value, 0.0),

@@ -9,6 +9,7 @@
     fit.verdict                    "better", "no worse", "cannot tell" or "do not use", in one word
     fit.returns                    what the log's own episodes earned on average, where it has episodes
     fit.contradicted               the assumptions of all that which the log itself speaks against; () is good
+    fit.alternatives               policies that can be certified, where the certificate says too little of this one
     fit.promised, fit.withheld     may the certificate be relied on, under fit.conditions?  if not, why
     fit.warnings                   what to know before trusting any of it
     fit.explain(state)             for one state: every action with its rows, its estimated value, what is recommended
@@ -36,6 +37,7 @@ from scipy.special import ndtri
 
 from dualq.base import Label, LabelLike, door, write_whole, written_together
 from dualq.model import Cases, Limit, Seed, TablePolicy, write_policy, write_saved
+from dualq.offline.alternatives import Alternative, alternatives_of
 from dualq.offline.careful.model import Estimate, pair_errors
 from dualq.offline.careful.pooling import Rows
 from dualq.offline.deciding import Decider
@@ -49,7 +51,7 @@ from dualq.offline.saved.opening import ARRAYS, NUMBERS, POLICY, write_numbers
 from dualq.offline.sensitivity import LARGE, Sensitivity, sensitivity
 from dualq.offline.shapes import Change, FitSummary, StateFacts, Updated
 from dualq.offline.stages import prove, solve
-from dualq.offline.summary import certificate_summary, estimate_summary, limit_summary
+from dualq.offline.summary import alternative_summary, certificate_summary, estimate_summary, limit_summary
 from dualq.offline.trust import verdict
 from dualq.offline.trusted import Trusted
 
@@ -114,7 +116,7 @@ class Fit(Learned, Trusted):
             self.expected,
             self.logged,
             contradicted=bool(self.contradicted),
-            promised_gain=self.certificate.improvement if self.promised and self.certificate else 0.0,
+            promised_gain=self.certificate.proven_more if self.promised and self.certificate else 0.0,
             as_logged=self.as_logged,
         )
 
@@ -225,6 +227,14 @@ class Fit(Learned, Trusted):
         gain, promise = self.expected.value - self.logged.value, self.certificate
         proven = promise.improvement if promise is not None and self.promised else None
         return sensitivity(self.counts, self.policy.matrix, self.start, self.modelled.discount, gain, proven)
+
+    @cached_property
+    def alternatives(self) -> tuple[Alternative, ...]:
+        """Policies of which the log can promise more, where it promises too little of the recommended one; often none.
+
+        Their bounds hold together with the certificate's.
+        """
+        return alternatives_of(self.proven, self.expected) if self.promised else ()
 
     # ---- questions
 
@@ -370,6 +380,7 @@ class Fit(Learned, Trusted):
             "share_changed": self.share_changed,
             "coverage": self.coverage.summary(),
             "updated": self.updated,
+            "alternatives": [alternative_summary(one) for one in self.alternatives],
             "sensitivity": None if self.sensitivity is None else dataclasses.asdict(self.sensitivity),
         }
 

@@ -153,6 +153,7 @@ class FitSummary(Settings):
     coverage: dict[str, object]
     updated: Updated | None  # what `update` added and changed; None where all rows were learned from at once
     sensitivity: dict[str, float | None] | None  # the fields of Sensitivity; None for large logs
+    alternatives: list[dict[str, object]]  # policies that can be certified, where this one cannot
 
 
 class Unseen(TypedDict):

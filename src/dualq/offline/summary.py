@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from dualq.offline.alternatives import Alternative
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.limited.search import LimitOutcome
 from dualq.offline.shapes import EstimateNumbers
@@ -30,6 +31,9 @@ def certificate_summary(promise: Certificate) -> dict[str, object]:
         "upper_supported": promise.upper_supported,
         "behaviour": list(promise.behaviour),
         "improvement": promise.improvement,
+        "lower_decided": promise.lower_decided,
+        "earned": promise.earned,
+        "gain": promise.gain,
         "informative": promise.informative,
         "confidence": promise.confidence,
         "method": promise.method,
@@ -37,4 +41,17 @@ def certificate_summary(promise: Certificate) -> dict[str, object]:
         "causes": dict(promise.causes),
         "wanted": [dataclasses.asdict(pair) for pair in promise.wanted(10)],
         "assumptions": list(promise.assumptions),
+    }
+
+
+def alternative_summary(one: Alternative) -> dict[str, object]:
+    """A policy that can be certified beside the recommended one, by what it does in each state."""
+    policy = one.policy
+    return {
+        "rows": one.rows,
+        "expected": estimate_summary(one.expected),
+        "lower": one.lower,
+        "upper": one.upper,
+        "less": one.less,
+        "actions": [policy.actions.describe(int(a)) for a in policy.matrix.argmax(axis=1)],
     }

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dualq.proof.own_value import prior_of as prior_of
     from dualq.proof.prior import Prior as Prior
     from dualq.proof.prior import on_grid as on_grid
+    from dualq.proof.proving import LADDER as LADDER
     from dualq.proof.proving import certificate_of as certificate_of
     from dualq.proof.proving import certified as certified
     from dualq.proof.proving import check_method as check_method

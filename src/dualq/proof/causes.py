@@ -35,23 +35,24 @@ def causes_of(
     unknown: float,
     floor: tuple[Array, Bound],
     best: tuple[Array, Bound],
-    ceiling: Bound,
-    lower: float,
+    ends: tuple[float, float, float],
 ) -> dict[str, float]:
     """The regret by cause: how far floor and ceiling are from their plug-in values, and these from each other.
 
-    lower   the floor at the start, where more is known than the floors of pairs say: their parts of it are less
+    ends   floor, ceiling over logged pairs, and ceiling at the start, where more is known than the bounds of pairs say:
+           their parts of it are less
     """
+    lower, supported, upper = ends
     causes: dict[str, float] = dict.fromkeys(("thin pairs", "reward noise", "unsupported pairs"), 0.0)
     for (value, bound), sign in ((floor, 1.0), (best, -1.0)):
         costs, rewards = taken_off(model, eta, unknown, bound, sign)
         unseen = float(costs[model.n == 0].sum())
         shares = np.array([float(costs.sum() - rewards.sum()) - unseen, float(rewards.sum()), unseen])
-        width = float(eta @ value[:-1]) - lower if sign > 0.0 else float(eta @ (-value[:-1] - bound.value))
+        width = float(eta @ value[:-1]) - lower if sign > 0.0 else supported - float(eta @ value[:-1])
         # the ceiling may belong to a policy that the empirical model thinks worse
         shares *= width / total if (total := float(shares.sum())) > 0.0 else 0.0
         for cause, share in zip(causes, shares, strict=True):
             causes[cause] += float(share)
-    causes["unsupported pairs"] += float(eta @ (best[1].value - ceiling.value))
+    causes["unsupported pairs"] += upper - supported
     causes["estimated distance to the best policy"] = float(eta @ (best[0] - floor[0])[:-1])
     return causes

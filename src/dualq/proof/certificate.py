@@ -46,6 +46,8 @@ class Certificate:
     policy_upper      the policy's own true value is at most this: with `lower`, its interval
     ceilings          {k: no policy's value is more that keeps to pairs with at least k rows}; all hold together
     behaviour         (low, high): between these is the value of n(s, a) / n(s), the logged frequencies as a policy
+    earned            what the log itself earned, from where its decisions were taken; no bound: it is known
+    lower_decided     the policy's true value from the same states is at least this
     estimate          the policy's value on the log's own frequencies: no bound
     per_state         the same bounds in every state, as columns
     causes            {cause: its part of the regret}; the parts add up
@@ -67,6 +69,8 @@ class Certificate:
     assumptions: tuple[str, ...] = field(repr=False)
     _pairs: tuple[Wanted, ...] = field(repr=False)
     policy_upper: float = np.inf
+    earned: float | None = None  # None, with lower_decided, where the log's rows do not follow each other
+    lower_decided: float | None = None
     ceilings: Mapping[str, float] = field(default_factory=dict, repr=False)
     ledger: Ledger | None = field(default=None, repr=False)  # None in fits that were saved before there was one
     rows_needed: int | None = None  # about how many rows like these would promise something; None where none would
@@ -80,6 +84,16 @@ class Certificate:
     def improvement(self) -> float:
         """The policy is better than the logged behaviour by at least this; a promise only where it is positive."""
         return self.lower - self.behaviour[1]
+
+    @property
+    def gain(self) -> float | None:
+        """From where the log's decisions were taken, the policy earns at least this more than the log itself did."""
+        return None if self.earned is None or self.lower_decided is None else self.lower_decided - self.earned
+
+    @property
+    def proven_more(self) -> float:
+        """The larger of `improvement` and `gain`: what is proven of how much more the policy earns."""
+        return self.improvement if self.gain is None else max(self.improvement, self.gain)
 
     @property
     def informative(self) -> bool:
@@ -121,6 +135,8 @@ def moved_back(found: Certificate, values: float) -> Certificate:
         policy_upper=found.policy_upper + values,
         behaviour=(low + values, high + values),
         estimate=found.estimate + values,
+        earned=None if found.earned is None else found.earned + values,
+        lower_decided=None if found.lower_decided is None else found.lower_decided + values,
         value_range=(found.value_range[0] + values, found.value_range[1] + values),
         ceilings={rows: ceiling + values for rows, ceiling in found.ceilings.items()},
         per_state=table,

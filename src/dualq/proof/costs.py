@@ -105,7 +105,10 @@ def _paying(counts: Counts, rho: Array) -> Counts:
 
 
 class AverageBounds:
-    """Bounds of the average per step of a reward rho, or of a cost c = sign * rho, of all policies at once."""
+    """Bounds of the average per step of a reward rho, or of a cost c = sign * rho, of all policies at once.
+
+    beside   the event is that of a certificate, which has directions for one start more
+    """
 
     def __init__(
         self,
@@ -117,11 +120,13 @@ class AverageBounds:
         known: Array | None = None,
         prior: Prior | None = None,
         measured: str = "given",
+        value_range: tuple[float, float] | None = None,
+        beside: bool = False,
     ):
         self.blocks, self.alpha, self.start, self.known = list(blocks), float(discount), start, known
         self.sign, self.delta = sign, ledger.delta
         self.merged = merged_counts(self.blocks)
-        self.low, self.high = value_range_of(None, self.merged, self.alpha)
+        self.low, self.high = value_range_of(value_range, self.merged, self.alpha)
         pairs, own = (ledger, None) if prior is None else shared_out(self.blocks, ledger)
         few = coarse(self.blocks)
         if known is None:
@@ -129,7 +134,7 @@ class AverageBounds:
         else:
             self.sets = known_confidence_sets(few, self.merged, self.alpha, pairs, known)
         parts = foresighted(self.blocks)
-        self.own = None if own is None or parts is None else OwnEvent(parts, self.merged, prior, own)
+        self.own = None if own is None or parts is None else OwnEvent(parts, self.merged, prior, own, beside)
         self.measured = measured
         self.found: dict[bytes, tuple[float, float]] = {}  # intervals of policies that were asked for
         self.everything = np.ones(self.merged.shape, bool)
@@ -155,7 +160,7 @@ class AverageBounds:
             low = max(float(self.start @ bound.value) for bound in lows)
             high = -max(float(self.start @ bound.value) for bound in highs)
             own = None if self.own is None else self.own.interval(self._question(policy), lows, highs)
-            self.found[key] = (low, high) if own is None else (max(low, own.low), min(high, own.high))
+            self.found[key] = (low, high) if own is None else (max(low, own.ends[0][0]), min(high, own.ends[0][1]))
         return self.found[key]
 
     def _question(self, policy: Array) -> Question:

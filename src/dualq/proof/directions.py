@@ -70,7 +70,7 @@ def direction(
 ) -> Direction:
     """A kind on one side: 0 for floors, 1 for ceilings; R <= reach (K,); pairs without rows are worth (K,)."""
     level = level - np.log(kind[2])
-    tau, u = rates(seen, kind, side, level)
+    tau, u = rates(seen, kind[0], side, level)
     model = fitted(rows, u, worth)
     off, squares = errors_of(rows, model)
     g, log_w = multiples(kind[1])
@@ -85,9 +85,9 @@ def direction(
     return Direction(u, model, off, squares, theta, log_w, omega, logs, level, float(rows.start @ model.V[:-1]), v)
 
 
-def rates(seen: Foresight, kind: tuple[float, float, float], side: int, level: float) -> tuple[float, Array]:
-    """tau and u (blocks, K) of a kind: all that must be foreseen."""
-    tau = kind[0] * np.sqrt(2.0 * level) / standard_error(seen)
+def rates(seen: Foresight, part: float, side: int, level: float) -> tuple[float, Array]:
+    """tau and u (blocks, K) of a kind, `part` of the best: all that must be foreseen."""
+    tau = part * np.sqrt(2.0 * level) / standard_error(seen)
     return tau, quotas(seen, tau, side)
 
 

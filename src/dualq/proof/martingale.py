@@ -8,13 +8,15 @@ q(p) over the rows of a pair, and V^, lambda^ value and occupancy of pi in the m
 exactly. One nonnegative supermartingale M, a mixture over rates of all kinds, bounds every such sum
 (docs/certificate.md, the policy's own value); a union over policies by the prior W (prior.py) pays log 1 / W(pi).
 
-Kinds     all directions at once (isotropic.py), which makes the box of V^pi small; and one direction (directions.py),
-          which bounds the value at the start
+Kinds     all directions at once (isotropic.py), which makes the box of V^pi small; and one direction (directions.py)
+          for each aim, which bounds the value at its start
 Box       V^pi in [L, U] in every state, from the events of pairs, holds beside it; pairs without rows get its ends
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -53,11 +55,18 @@ class Box(NamedTuple):
     reach: Array | None = None  # (2, K) how far r + alpha V(s') can be below q, and above, if known from differences
 
 
-class OwnValue(NamedTuple):
-    """Floor and ceiling of the policy's value at the start, and in every state."""
+class Aim(NamedTuple):
+    """Where a policy's value is wanted, and what its directions have of those of the event."""
 
-    low: float
-    high: float
+    start: Array  # (S,) where value is measured
+    foreseen: Array  # (S,) the same, as far as the first rows tell: what directions are foreseen from
+    parts: tuple[float, float] = (1.0, 1.0)  # of the weights of floors, and of ceilings; 0: none is wanted
+
+
+class OwnValue(NamedTuple):
+    """Floor and ceiling of the policy's value at each start, and in every state."""
+
+    ends: tuple[tuple[float, float], ...]
     states: Array  # (2, S)
 
 
@@ -74,23 +83,24 @@ class Known(NamedTuple):
 
 
 def own_value(
-    rows: OwnRows, start: Array, reward_range: tuple[float, float], possible: Array, box: Box, level: float
+    rows: OwnRows, aims: Sequence[Aim], reward_range: tuple[float, float], possible: Array, box: Box, level: float
 ) -> OwnValue | None:
-    """Bounds at a level that has paid for the policy; `start` is what directions are foreseen from.
+    """Bounds at a level that has paid for the policy, all from one event.
 
     None where nothing can be said: too few blocks, or a problem too large.
     """
     S, K = rows.num_states, rows.pairs.size
     if len(rows.n) < 2 or S * K > LARGEST or not rows.visits[1:].any():
         return None
-    seen = foresee(rows, start, reward_range, possible)
-    known = _shrunk(rows, seen, reward_range, possible, box, level)
+    seen = [foresee(rows, aim.foreseen, reward_range, possible) for aim in aims]
+    known = _shrunk(rows, seen[0], reward_range, possible, box, level)
     if not known.sets:
         return None
-    ends = [_end(rows, seen, known, reward_range, possible, level, side) for side in (0, 1)]
-    states = known.box.V[:, :S]
-    low, high = max(ends[0], float(rows.start @ states[0])), min(ends[1], float(rows.start @ states[1]))
-    return OwnValue(low, high, states)
+    ends = tuple(
+        _ends(rows._replace(start=aim.start), one, aim, known, reward_range, possible, level)
+        for aim, one in zip(aims, seen, strict=True)
+    )
+    return OwnValue(ends, known.box.V[:, :S])
 
 
 def reach_of(rows: OwnRows, box: Box, reward_range: tuple[float, float], possible: Array) -> Array:
@@ -172,18 +182,28 @@ def _cut(box: Box, model: Fitted, half: Array, sets: tuple[Ellipsoid, ...]) -> B
     return Box(np.array([lows, highs]), np.where(busy, np.array([q_low, q_high]), box.q))
 
 
-def _end(
+def _ends(
     rows: OwnRows,
     seen: Foresight,
+    aim: Aim,
     known: Known,
     reward_range: tuple[float, float],
     possible: Array,
     level: float,
-    side: int,
-) -> float:
+) -> tuple[float, float]:
+    """Floor and ceiling at a start: by its directions, or by the box of every state."""
+    reach = reach_of(rows, known.box, reward_range, possible)
+    low, high = (
+        _end(rows, seen, known, reach, level - np.log(part), side) if part > 0.0 else (-np.inf, np.inf)[side]
+        for side, part in enumerate(aim.parts)
+    )
+    states = known.box.V[:, : rows.num_states]
+    return max(low, float(rows.start @ states[0])), min(high, float(rows.start @ states[1]))
+
+
+def _end(rows: OwnRows, seen: Foresight, known: Known, reach: Array, level: float, side: int) -> float:
     """The floor (side 0) or the ceiling (side 1) at the start, by the best of the directions."""
     sign, worth = (1.0, -1.0)[side], known.box.q[side]
-    reach = reach_of(rows, known.box, reward_range, possible)
     kinds = [direction(rows, seen, kind, side, reach[side], worth, level) for kind in KINDS]
     ordered = sorted(kinds, key=lambda one: expected(one)[0] - sign * one.value)
     ends = [-np.inf]
@@ -220,7 +240,7 @@ def _radius(rows: OwnRows, known: Known, one: Direction, reach: Array, t: float,
 
 def log_martingale(
     rows: OwnRows,
-    start: Array,
+    aims: Sequence[Aim],
     reward_range: tuple[float, float],
     possible: Array,
     V: Array,
@@ -228,7 +248,7 @@ def log_martingale(
     level: float,
 ) -> float:
     """log M at a value V (S + 1,) and q (K,) of the policy: at the true ones the mean of M is at most 1."""
-    seen = foresee(rows, start, reward_range, possible)
+    seen = [foresee(rows, aim.foreseen, reward_range, possible) for aim in aims]
     off = rows.mean[1:] + rows.alpha * V[rows.column] - q[rows.pair]
     Z = np.array([rows.per_pair(one) for one in rows.n[1:] * off])
     Q = np.array([rows.per_pair(one) for one in rows.scatter[1:] + rows.n[1:] * off**2])
@@ -236,14 +256,15 @@ def log_martingale(
     reach = np.array([q - low - rows.alpha * V[possible].min(), high + rows.alpha * V[possible].max() - q])
     kinds = []
     for c, weight in SPREADS:
-        theta = np.broadcast_to(NODES[:, None, None] * _scale(seen, c), (NODES.size, *Z.shape))
+        theta = np.broadcast_to(NODES[:, None, None] * _scale(seen[0], c), (NODES.size, *Z.shape))
         kinds.append(np.log(weight) + _log_product(theta, LOG_WEIGHTS, Z, Q, reach))
-    for side, sign in enumerate((1.0, -1.0)):
-        for kind in KINDS:
-            tau, u = rates(seen, kind, side, level - np.log(kind[2]))
-            g, log_w = multiples(kind[1])
-            theta = sign * tau * g[:, None, None] * u
-            kinds.append(np.log(kind[2]) + _log_product(theta, log_w, Z, Q, reach))
+    wanted = [(i, side) for i, aim in enumerate(aims) for side in (0, 1) if aim.parts[side] > 0.0]
+    for (i, side), (part, width, weight) in product(wanted, KINDS):
+        weight *= aims[i].parts[side]
+        tau, u = rates(seen[i], part, side, level - np.log(weight))
+        g, log_w = multiples(width)
+        theta = (1.0, -1.0)[side] * tau * g[:, None, None] * u
+        kinds.append(np.log(weight) + _log_product(theta, log_w, Z, Q, reach))
     return float(np.logaddexp.reduce(kinds))
 
 

@@ -16,7 +16,7 @@ from dualq.logs import Counts
 from dualq.proof.evidence import evidence_of, merged_counts
 from dualq.proof.floors import Bound
 from dualq.proof.ledger import Ledger
-from dualq.proof.martingale import Box, OwnValue, own_value
+from dualq.proof.martingale import Aim, Box, OwnValue, own_value
 from dualq.proof.own_rows import own_rows
 from dualq.proof.prior import Prior
 from dualq.proof.questions import Question
@@ -28,6 +28,8 @@ FINE = 1.9  # blocks that are closer than this are joined to such
 FIRST = 1.0 / 8.0  # of the rows, from which everything is foreseen
 DEAREST = 40.0  # log 1 / W: at such a price a policy's own value says less than the events of pairs
 SHARE = 0.4  # of delta, for the policy's own value where it can be foreseen
+BESIDE = 0.2  # of the weights of floors, for the value from the states where the log's decisions were taken
+LOOSE = 0.01  # of these: states that were entered and not left again count for less than this, or no start is fair
 
 
 def coarse(blocks: Sequence[Counts]) -> list[Counts]:
@@ -66,20 +68,54 @@ def foreseen_start(ask: Question, first: Counts) -> Array:
     return left / left.sum() if left.any() else np.full(left.size, 1.0 / left.size)
 
 
+def decided_start(counts: Counts, alpha: float) -> tuple[Array, float] | None:
+    """(start (S,), earned): where the log's decisions were taken, and what they earned in all.
+
+    With V of any policy, the sum over rows of V(s) - alpha V(s') is the total of V over this start: it takes each state
+    as often as it was left, less alpha times as often as it was entered. Rewards are given in the same measure, as what
+    is earned from there on. None where rows do not follow each other: states were entered, and what came then is lost.
+    """
+    entered = np.bincount(counts.s_next, counts.n * ~counts.ended, minlength=len(counts.states))
+    net = counts.visits.sum(axis=1) - alpha * entered
+    begun = np.maximum(net, 0.0)
+    if not net.sum() > 0.0 or begun.sum() > (1.0 + LOOSE) * net.sum():
+        return None
+    return begun / begun.sum(), float(counts.reward_sum.sum() / net.sum())
+
+
 class OwnEvent:
     """The event of the policy's own value, for all policies at once: its level, its rows, and the prior it pays from.
 
     parts    from `foresighted`, with the reward in question
     prior    over policies, from the rows that the first part has; it may look at other rewards
+    beside   whether floors from where the log's decisions were taken have a part of the weights
     """
 
-    def __init__(self, parts: Sequence[Counts], merged: Counts, prior: Prior | None, ledger: Ledger):
-        self.parts, self.merged, self.prior = parts, merged, prior
+    def __init__(
+        self, parts: Sequence[Counts], merged: Counts, prior: Prior | None, ledger: Ledger, beside: bool = False
+    ):
+        self.parts, self.merged, self.prior, self.beside = parts, merged, prior, beside
         self.evidence = evidence_of(parts, merged)
         self.level = ledger.level(**{"prior over policies": 1})
 
-    def interval(self, ask: Question, lows: Sequence[Bound], highs: Sequence[Bound]) -> OwnValue | None:
-        """Of the policy in question; lows and highs: what the events of pairs say of it (highs of -V)."""
+    def interval(
+        self, ask: Question, lows: Sequence[Bound], highs: Sequence[Bound], decided: Array | None = None
+    ) -> OwnValue | None:
+        """Of the policy in question; lows and highs: what the events of pairs say of it (highs of -V).
+
+        decided   one start more, where the log's decisions were taken: a floor is wanted from there too
+        """
+        return self.aimed(ask, lows, highs, aims_of(ask, self.parts[0], decided, self.beside))
+
+    def ceiling(self, ask: Question, lows: Sequence[Bound], highs: Sequence[Bound]) -> float:
+        """Of the policy in question, by directions for ceilings alone; infinite where it has none."""
+        found = self.aimed(ask, lows, highs, [Aim(ask.start, foreseen_start(ask, self.parts[0]), (0.0, 1.0))])
+        return np.inf if found is None else found.ends[0][1]
+
+    def aimed(
+        self, ask: Question, lows: Sequence[Bound], highs: Sequence[Bound], aims: Sequence[Aim]
+    ) -> OwnValue | None:
+        """What the event says of a policy at several starts; None where it is too dear."""
         price = 0.0 if ask.fixed or self.prior is None else self.prior.price(ask.policy)
         if price > DEAREST:
             return None
@@ -87,8 +123,15 @@ class OwnEvent:
         V = np.array([np.max([b.value for b in lows], axis=0), -np.max([b.value for b in highs], axis=0)])
         q = np.array([np.max([b.pairs for b in lows], axis=0), -np.max([b.pairs for b in highs], axis=0)])
         box = Box(np.column_stack([V, np.zeros(2)]), q[:, rows.pairs])
-        start = foreseen_start(ask, self.parts[0])
-        return own_value(rows, start, self.merged.reward_range, self.evidence.possible, box, self.level + price)
+        return own_value(rows, aims, self.merged.reward_range, self.evidence.possible, box, self.level + price)
+
+
+def aims_of(ask: Question, first: Counts, decided: Array | None, beside: bool) -> list[Aim]:
+    """The start in question, and the one where decisions were taken, if it has a part and is wanted."""
+    own = Aim(ask.start, foreseen_start(ask, first), (1.0 - BESIDE, 1.0) if beside else (1.0, 1.0))
+    if decided is None or not beside:
+        return [own]
+    return [own, Aim(decided, foreseen_start(ask._replace(measured="log"), first), (BESIDE, 0.0))]
 
 
 def prior_of(blocks: Sequence[Counts], merged: Counts, alpha: float, allowed: Array | None = None) -> Prior | None:

@@ -5,9 +5,11 @@ alone, with q the value of an action there less its error, s the error of a diff
 
     W(pi) = prod_s [ (1 - e) w(pi(s)) + e / 2A ]       w(a) ~ exp(-SHARP (max q - q(a)) / s)       e = 1 / (S + 10)
 
-for actions that are taken for sure; the other half of e is for those at random: k actions with chances that are
-multiples of 1 / GRID, all k alike, all sets of k alike, all such chances alike. Other chances have no price. W adds up
-to 1 at most over all policies, so that all of them are certified at once if each pays log 1 / W(pi).
+for actions that are taken for sure, and W the mean of several such, of which all but one know only pairs that had so
+and so many of the first rows: so policies that keep to well-known pairs are cheap too. The other half of e is for those
+at random: k actions with chances that are multiples of 1 / GRID, all k alike, all sets of k alike, all such chances
+alike. Other chances have no price. W adds up to 1 at most over all policies, so that all of them are certified at once
+if each pays log 1 / W(pi).
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ Array = np.ndarray
 GRID = 32  # chances of actions are multiples of 1 / GRID
 SHARP = 1.5  # how much an action that is one error worse is trusted less
 PSEUDO_ROWS = 2.0
+LEAST = (4, 12, 40, 125, 400, 1250)  # of the first rows: what a well-known pair may be
+WELL_KNOWN = 0.15  # of W, for policies that keep to such, all kinds alike
 
 
 class Prior:
@@ -32,7 +36,10 @@ class Prior:
 
     def __init__(self, first: Counts, merged: Counts, alpha: float, allowed: Array):
         self.allowed, self.actions = allowed, allowed.sum(axis=1)
-        self.likely = likely_actions(first, merged, alpha, allowed)
+        kept = _kinds_of_pairs(first.visits)
+        self.likely = np.array([likely_actions(_of_pairs(first, some), merged, alpha, allowed) for some in kept])
+        shares = [WELL_KNOWN / max(len(kept) - 1, 1)] * (len(kept) - 1)
+        self.log_shares = np.log([1.0 - sum(shares), *shares])
         # where there is one action, or where rows only ever ended, there is nothing to choose
         ends = merged.support.to_log(merged.over) & ~merged.visits.any(axis=1)
         self.choices = (self.actions > 1) & ~ends
@@ -40,12 +47,12 @@ class Prior:
     def price(self, policy: Array) -> float:
         """log 1 / W(pi) of a policy (S, A); infinite where its chances are not on the grid."""
         e, sure = 1.0 / (len(policy) + 10.0), policy >= 1.0 - 1e-12
-        for_sure = (1.0 - e) * (self.likely * sure).sum(axis=1) + 0.5 * e / self.actions
+        for_sure = (1.0 - e) * (self.likely * sure).sum(axis=2) + 0.5 * e / self.actions
         mixed = np.log(0.5 * e) - _log_mixtures(policy, self.actions)
-        logs = np.where(sure.any(axis=1), np.log(for_sure), mixed)
+        logs = np.where(sure.any(axis=1), np.log(for_sure), mixed)[:, self.choices].sum(axis=1)
         on_grid = np.abs(GRID * policy - np.round(GRID * policy)) <= 1e-9
         priced = bool((on_grid & (self.allowed | (policy == 0.0))).all())
-        return float(-logs[self.choices].sum()) if priced else float(np.inf)
+        return float(-np.logaddexp.reduce(logs + self.log_shares)) if priced else float(np.inf)
 
 
 def on_grid(policy: Array) -> Array:
@@ -54,6 +61,22 @@ def on_grid(policy: Array) -> Array:
     missing = np.round(GRID - down.sum(axis=1)).astype(int)
     rank = np.argsort(np.argsort(down - GRID * policy, axis=1, kind="stable"), axis=1, kind="stable")
     return (down + (rank < missing[:, None])) / GRID
+
+
+def _kinds_of_pairs(visits: Array) -> list[Array]:
+    """(S, A) each: all pairs, and those with more and more rows; where a state has none, the one it has most of."""
+    kept, most = [visits > 0], (visits > 0) & (visits == visits.max(axis=1, keepdims=True))
+    for rows in LEAST:
+        thick = visits >= rows
+        some = np.where(thick.any(axis=1, keepdims=True), thick, most)
+        if not np.array_equal(some, kept[-1]):
+            kept.append(some)
+    return kept
+
+
+def _of_pairs(first: Counts, kept: Array) -> Counts:
+    """The rows of some pairs."""
+    return first.where(kept[first.s, first.a])
 
 
 def _log_mixtures(policy: Array, actions: Array) -> Array:

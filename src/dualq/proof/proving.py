@@ -16,7 +16,9 @@ Pairs that were never logged are worth the end of the value range. The policy ma
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 
@@ -39,7 +41,7 @@ from dualq.proof.evidence import centre_of, merged_counts, moved_counts, scaled_
 from dualq.proof.floors import Bound, floor_of, plug_in_value
 from dualq.proof.ledger import Ledger
 from dualq.proof.martingale import OwnValue
-from dualq.proof.own_value import OwnEvent, coarse, foresighted, shared_out
+from dualq.proof.own_value import OwnEvent, coarse, decided_start, foresighted, shared_out
 from dualq.proof.prior import Prior
 from dualq.proof.questions import Available, Question, Weights, check_confidence, one_of, question_of
 from dualq.solvers import solve
@@ -53,7 +55,8 @@ COVERED = (
     "the ceilings of policies that keep to pairs with k rows",
     "the interval of the logged behaviour",
 )
-ROWS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)  # of a pair: ceilings over the pairs with at least so many
+FEW = 4  # policies that can be the best, of which each has a ceiling of its own
+LADDER = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)  # of a pair: ceilings over the pairs with at least so many
 
 
 @door
@@ -149,21 +152,23 @@ def proven(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledg
         [-floor_of(m, -usual, -high, ask.allowed, logged, -1.0).value for m in sets.values()], axis=0
     )
     upper, upper_supported = -ceiling.value, -ceiling_supported.value
-    lower, policy_upper = (
-        float(eta @ floor.value),
-        float(eta @ np.minimum(-np.max([b.value for b in highs], axis=0), upper)),
-    )
-    floors = floor.value
-    value = _own_value(blocks, merged, ask, own, lows, highs)
+    decided, earned = decided_start(merged, ask.alpha) or (None, None)
+    event = _own_event(blocks, merged, ask, own)
+    value = None if event is None else event.interval(ask, lows, highs, decided)
+    floors = floor.value if value is None else np.maximum(floor.value, value.states[0])
+    highest = min(float(eta @ upper), _best_of_few(event, sets, f, ask, ceiling, floors))
+    supported = min(float(eta @ upper_supported), highest)
+    lower = float(eta @ floor.value)
+    policy_upper = float(eta @ np.minimum(-np.max([b.value for b in highs], axis=0), upper))
     if value is not None:
-        lower, policy_upper = max(lower, value.low), min(policy_upper, value.high)
-        floors = np.maximum(floors, value.states[0])
+        lower, policy_upper = max(lower, value.ends[0][0]), min(policy_upper, value.ends[0][1])
+    policy_upper = min(policy_upper, highest)
     table = per_state(merged, floors, upper, upper_supported, behaviour_low, behaviour_high)
 
     return Certificate(
         lower=lower,
-        upper=float(eta @ upper),
-        upper_supported=float(eta @ upper_supported),
+        upper=highest,
+        upper_supported=supported,
         behaviour=(float(eta @ behaviour_low), float(eta @ behaviour_high)),
         estimate=float(eta @ f[:-1]),
         confidence=ask.confidence,
@@ -171,24 +176,47 @@ def proven(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledg
         rows=merged.total,
         value_range=ask.value_range,
         policy_upper=policy_upper,
-        ceilings=_ceilings(model, best, merged, ask, float(eta @ upper_supported)),
+        lower_decided=_floor_at(decided, lows, value),
+        earned=earned,
+        ceilings=_ceilings(model, best, merged, ask, supported),
         per_state=table,
-        causes=causes_of(model, eta, unknown, (f, floor), (best, ceiling_supported), ceiling, lower),
+        causes=causes_of(model, eta, unknown, (f, floor), (best, ceiling_supported), (lower, supported, highest)),
         assumptions=assumptions_of(merged, ask),
         _pairs=wanted_pairs(merged, taken_off(model, eta, unknown, floor, 1.0)[0], MOST_WANTED),
         ledger=ledger,
     )
 
 
-def _own_value(
-    blocks: Sequence[Counts], merged: Counts, ask: Question, own: Ledger | None, lows: list[Bound], highs: list[Bound]
-) -> OwnValue | None:
-    """The interval of the policy's own value; None where it cannot be foreseen, or has no price."""
+def _own_event(blocks: Sequence[Counts], merged: Counts, ask: Question, own: Ledger | None) -> OwnEvent | None:
+    """The event of the policy's own value; None where it cannot be foreseen."""
     parts = foresighted(blocks)
     if own is None or parts is None:
         return None
-    prior = None if ask.fixed else Prior(parts[0], merged, ask.alpha, ask.allowed)
-    return OwnEvent(parts, merged, prior, own).interval(ask, lows, highs)
+    return OwnEvent(parts, merged, None if ask.fixed else Prior(parts[0], merged, ask.alpha, ask.allowed), own, True)
+
+
+def _best_of_few(
+    event: OwnEvent | None, sets: dict[str, ConfidenceSet], f: Array, ask: Question, ceiling: Bound, floors: Array
+) -> float:
+    """A ceiling of every policy, where few can be the best one: the highest of their own, which all hold at once.
+
+    Some best policy is for sure about its actions, and takes none whose ceiling is below the floor of its state.
+    """
+    good = ask.allowed & (-ceiling.pairs.reshape(ask.allowed.shape) >= floors[:, None])
+    few = 1 <= math.prod(int(many) for many in good.sum(axis=1)) <= FEW
+    if event is None or ask.fixed or not few:
+        return np.inf
+    policies = (np.eye(good.shape[1])[list(actions)] for actions in product(*map(np.flatnonzero, good)))
+    asks = (ask._replace(policy=policy) for policy in policies)
+    return max(event.ceiling(one, *policy_bounds(sets, f, one)) for one in asks)
+
+
+def _floor_at(decided: Array | None, lows: Sequence[Bound], value: OwnValue | None) -> float | None:
+    """The policy's floor where the log's decisions were taken, by whatever is best."""
+    if decided is None:
+        return None
+    pairs = max(float(decided @ bound.value) for bound in lows)
+    return pairs if value is None else max(pairs, value.ends[1][0])
 
 
 def policy_bounds(sets: dict[str, ConfidenceSet], f: Array, ask: Question) -> tuple[list[Bound], list[Bound]]:
@@ -201,7 +229,7 @@ def policy_bounds(sets: dict[str, ConfidenceSet], f: Array, ask: Question) -> tu
 def _ceilings(model: ConfidenceSet, best: Array, merged: Counts, ask: Question, first: float) -> dict[str, float]:
     """{k: ceiling over policies that keep to pairs with at least k rows}, where such a policy can begin at all."""
     found, n, high = {"1": first}, merged.visits, ask.value_range[1]
-    for rows in ROWS[1:]:
+    for rows in LADDER[1:]:
         thick = n >= rows
         if (~np.any(thick, axis=1) & (ask.start > 0.0)).any():
             break
@@ -209,7 +237,7 @@ def _ceilings(model: ConfidenceSet, best: Array, merged: Counts, ask: Question, 
             continue
         # where no pair has so many rows nothing is known: any action, worth all that is possible
         allowed = np.where(thick.any(axis=1, keepdims=True), thick, ask.allowed)
-        found[str(rows)] = -float(ask.start @ floor_of(model, -best, -high, allowed, None, -1.0).value)
+        found[str(rows)] = min(-float(ask.start @ floor_of(model, -best, -high, allowed, None, -1.0).value), first)
     return found
 
 

@@ -55,9 +55,10 @@ def frontier(
         }
         print_json(facts)
         return
+    from dualq.app.report.guarantee_words import guarantee
     from dualq.app.report.limit_words import doubtful
     from dualq.app.report.terminal import plain_table
-    from dualq.app.report.words import guarantee, one_shot, percent
+    from dualq.app.report.words import one_shot, percent
 
     page = console()
     page.print(f"What a limit on {curve.name} costs\n", style="bold", markup=False)

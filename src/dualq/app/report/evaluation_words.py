@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, TypeGuard
 
+from dualq.app.report.guarantee_words import earns_more
 from dualq.app.report.words import (
     FEW_ROWS,
     about,
@@ -151,19 +152,16 @@ def _table_guarantees(e: Evaluation) -> list[str]:
         f"Guaranteed ({sure})" if promise.whole.method == "proven" else f"Likely ({sure}, by the bootstrap: no proof)"
     )
     clauses = sorted(e.conditions, key=lambda clause: "lies outside" not in clause)
-    low, high = promise.improvement
     words = (
         f"{begin}, if {listed(clauses)}: this policy earns at least {number(promise.lower)} and at most "
         f"{number(promise.upper)}{_per(e)}; what was done so far earns {number(promise.behaviour[0])} to "
         f"{number(promise.behaviour[1])}."
     )
-    if low > 0.0:
-        words += f" So this policy earns at least {number(low)} more."
-    elif high < 0.0:
-        words += f" So this policy earns at least {number(-high)} less."
-    else:
-        words += " Which of the two earns more is not guaranteed."
-    return [words, *_limits_guaranteed(e)]
+    less = (
+        f"So this policy earns at least {number(-promise.improvement[1])} less." if promise.improvement[1] < 0.0 else ""
+    )
+    compared = less or earns_more(promise.whole, "this policy") or "Which of the two earns more is not guaranteed."
+    return [f"{words} {compared}", *_limits_guaranteed(e)]
 
 
 def _too_wide(e: Evaluation, promise: PolicyCertificate, sure: str) -> str:

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dualq.app.report.words import about, guarantee, listed, number, one_shot, pair, percent, relied_on, small
+from dualq.app.report.guarantee_words import guarantee
+from dualq.app.report.words import about, listed, number, one_shot, pair, percent, relied_on, small
 
 if TYPE_CHECKING:
     from dualq.offline import Estimate, Fit, LimitOutcome

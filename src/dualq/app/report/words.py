@@ -166,44 +166,6 @@ def relied_on(fit: Fit) -> Certificate | None:
     return promise if promise is not None and promise.informative and not fit.withheld else None
 
 
-def guarantee(fit: Fit, ranges: Sequence[str] = (), limits: Sequence[str] = ()) -> list[str]:
-    """What is guaranteed, in one sentence with its conditions; or that nothing is, why, and what to do about it.
-
-    ranges, limits   conditions and claims about limits, to stand in the same sentence (limit_words.py)
-    """
-    promise = fit.certificate
-    if promise is None:
-        return ["Nothing is guaranteed: no certificate was asked for. Use --certificate proven."]
-    if fit.withheld:
-        reasons = [FEW_ROWS if reason.startswith(FEW_ROWS) else reason for reason in distinct(fit.withheld)]
-        return [f"Nothing is guaranteed: {listed(reasons)}.", *remedies(fit)]
-    sure = percent(fit.confidence)
-    if not promise.informative:
-        return [_too_wide(promise, sure)]
-    begin = f"Guaranteed ({sure})" if promise.method == "proven" else f"Likely ({sure}, by the bootstrap: no proof)"
-    most = f" (and at most {number(promise.policy_upper)})" if math.isfinite(promise.policy_upper) else ""
-    clauses = sorted([*fit.conditions, *ranges], key=lambda clause: "lies outside" not in clause)
-    words = (
-        f"{begin}, if {listed(clauses)}: the new policy earns at least {number(promise.lower)}{most}"
-        f"{per(fit)}{''.join(f', and its {held}' for held in limits)}; what was done so far earns at most "
-        f"{number(promise.behaviour[1])}."
-    )
-    if promise.improvement > 0.0:
-        return [f"{words} So the new policy earns at least {number(promise.improvement)} more."]
-    return [f"{words} Whether it earns more is not guaranteed."]
-
-
-def _too_wide(promise: Certificate, sure: str) -> str:
-    low, high = promise.value_range
-    needed = promise.rows_needed
-    more = f" About {about(needed)} rows like these would be needed." if needed else ""
-    return (
-        f"Nothing useful is guaranteed yet: with {sure} confidence the new policy earns {number(promise.lower)} to "
-        f"{number(promise.policy_upper)}; without any log one would know {number(low)} to {number(high)}."
-        f"{more}"
-    )
-
-
 def distinct(reasons: Sequence[str]) -> list[str]:
     """Without those that only say more precisely what another one says: that the system changed, near the end."""
     return [one for one in reasons if not any(one != other and one.startswith(other) for other in reasons)]

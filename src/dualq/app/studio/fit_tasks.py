@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from dualq.app.report import charts, decision_words, html, limit_words, number_words, words
+from dualq.app.report.guarantee_words import guarantee
 from dualq.app.report.number_pages import number_rules
 from dualq.app.report.number_pages import worth as number_worth
 from dualq.app.report.pages import frontier_spec
@@ -106,7 +107,7 @@ def do_curve(begin: Begin, given: Arguments) -> Facts:
         "spec": frontier_spec(curve, band, None, None),
         "narrow": frontier_spec(curve, band, None, charts.NARROW),
         "each": "decision" if words.one_shot(fit) else "step",
-        "doubt": words.guarantee(fit)[0] if limit_words.doubtful(fit) else "",
+        "doubt": guarantee(fit)[0] if limit_words.doubtful(fit) else "",
     }
 
 
@@ -140,7 +141,7 @@ def table_facts(fit: Fit) -> Facts:
         "logged": _estimate(fit.logged),
         "difference": _estimate(_difference(fit.expected, fit.logged)),
         "promised": None if promise is None else _ends(promise.lower, promise.policy_upper),
-        "gain": None if promise is None else words.number(promise.improvement),
+        "gain": None if promise is None else words.number(promise.proven_more),
         "worth": charts.intervals_spec(html.worth(fit)),
         "worth_narrow": charts.intervals_spec(html.worth(fit), charts.NARROW),
         "caption": html.worth_caption(fit),

@@ -1,0 +1,79 @@
+"""What is guaranteed of a policy, in words: bounds, conditions, how much more it earns, and what else could be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dualq.app.report.words import FEW_ROWS, about, distinct, estimate, listed, number, per, percent, remedies
+from dualq.base import count
+
+if TYPE_CHECKING:
+    from dualq.offline import Alternative, Fit
+    from dualq.proof import Certificate
+
+
+def guarantee(fit: Fit, ranges: Sequence[str] = (), limits: Sequence[str] = ()) -> list[str]:
+    """What is guaranteed, in one sentence with its conditions; or that nothing is, why, and what to do about it.
+
+    ranges, limits   conditions and claims about limits, to stand in the same sentence (limit_words.py)
+    """
+    promise = fit.certificate
+    if promise is None:
+        return ["Nothing is guaranteed: no certificate was asked for. Use --certificate proven."]
+    if fit.withheld:
+        reasons = [FEW_ROWS if reason.startswith(FEW_ROWS) else reason for reason in distinct(fit.withheld)]
+        return [f"Nothing is guaranteed: {listed(reasons)}.", *remedies(fit)]
+    sure = percent(fit.confidence)
+    if not promise.informative:
+        return [_too_wide(promise, sure), *instead(fit)]
+    begin = f"Guaranteed ({sure})" if promise.method == "proven" else f"Likely ({sure}, by the bootstrap: no proof)"
+    most = f" (and at most {number(promise.policy_upper)})" if math.isfinite(promise.policy_upper) else ""
+    clauses = sorted([*fit.conditions, *ranges], key=lambda clause: "lies outside" not in clause)
+    words = (
+        f"{begin}, if {listed(clauses)}: the new policy earns at least {number(promise.lower)}{most}"
+        f"{per(fit)}{''.join(f', and its {held}' for held in limits)}; what was done so far earns at most "
+        f"{number(promise.behaviour[1])}."
+    )
+    more = earns_more(promise, "the new policy") or "Whether it earns more is not guaranteed."
+    return [f"{words} {more}", *instead(fit)]
+
+
+def instead(fit: Fit) -> list[str]:
+    """What could be guaranteed of other policies, where too little is of the new one, and what these cost."""
+    if not fit.alternatives:
+        return []
+    each = "; ".join(_other(one) for one in fit.alternatives)
+    return [f"Guaranteed ({percent(fit.confidence)}), on the same conditions, of other policies: {each}."]
+
+
+def _other(one: Alternative) -> str:
+    keeps = f"the best that keeps to combinations of state and action with at least {count(one.rows or 0, 'row')}"
+    lost = f"{number(abs(one.less))} {'less' if one.less > 0.0 else 'more'} than the new policy"
+    who = "the safest" if one.rows is None else keeps
+    return f"{who} earns at least {number(one.lower)} (expected {estimate(one.expected)}, {lost})"
+
+
+def earns_more(promise: Certificate, who: str) -> str:
+    """How much more than what was logged a policy is proven to earn, and from where that is counted; else nothing."""
+    if promise.proven_more <= 0.0:
+        return ""
+    if promise.gain is None or promise.gain <= promise.improvement:
+        return f"So {who} earns at least {number(promise.improvement)} more."
+    there, then = number(promise.lower_decided or 0.0), number(promise.earned or 0.0)
+    return (
+        f"Counted from all the log's decisions on, {who} earns at least {there}, and the log itself earned {then}: "
+        f"at least {number(promise.gain)} more."
+    )
+
+
+def _too_wide(promise: Certificate, sure: str) -> str:
+    low, high = promise.value_range
+    needed = promise.rows_needed
+    more = f" About {about(needed)} rows like these would be needed." if needed else ""
+    return (
+        f"Nothing useful is guaranteed yet: with {sure} confidence the new policy earns {number(promise.lower)} to "
+        f"{number(promise.policy_upper)}; without any log one would know {number(low)} to {number(high)}."
+        f"{more}"
+    )

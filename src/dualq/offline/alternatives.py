@@ -1,0 +1,98 @@
+"""Policies that a log can certify, where it can say little of the best one.
+
+The best policy of the careful model may go where rows are few: its floor then says nothing, though the log knows other
+policies well. Beside it stand
+
+Well known   the best policy that keeps to pairs with at least k rows, in the model of these pairs alone; where a state
+             has none such, to its pair with the most rows. Of all k on the ladder the one whose floor is highest.
+Safest       the policy whose pairs have the highest floors (proof/costs.py)
+
+Both are chosen by looking at their bounds, and that is allowed: the events of the certificate hold for all policies at
+once (docs/certificate.md), so that these bounds and the certificate's hold together, on the same delta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dualq.logs import Counts
+from dualq.model import TablePolicy
+from dualq.offline.careful.selection_bias import Estimate
+from dualq.offline.solving import on_log
+from dualq.offline.stages import Proven
+from dualq.proof import LADDER, AverageBounds, Certificate, Ledger, paid_at_the_end, prior_of
+from dualq.solvers import solve
+
+Array = np.ndarray
+
+LARGE = 50_000  # entries of the counts, from which on this takes longer than learning
+
+
+@dataclass(frozen=True, eq=False)
+class Alternative:
+    """A policy that can be certified better than the recommended one.
+
+    rows       it keeps to pairs with at least so many rows; None for the safest policy
+    policy     on the log's states
+    expected   what it is expected to earn from the start
+    lower, upper   its true value is between these, together with all that the certificate says
+    less       what it is expected to earn less than the recommended policy
+    """
+
+    rows: int | None
+    policy: TablePolicy = field(repr=False)
+    expected: Estimate
+    lower: float
+    upper: float
+    less: float
+
+
+def wanting(promise: Certificate) -> bool:
+    """Whether the floor of the recommended policy says too little: next to nothing, or less than the log's own."""
+    return promise.method == "proven" and (not promise.informative or promise.lower < promise.behaviour[0])
+
+
+def alternatives_of(fit: Proven, expected: Estimate) -> tuple[Alternative, ...]:
+    """The policies beside the recommended one, whose value is expected to be this; none where it has a floor."""
+    solved, promise = fit.solved, fit.certificate
+    counts = solved.modelled.counted.counts
+    if promise is None or solved.asked or counts.n.size > LARGE or not wanting(promise):
+        return ()
+    bounds, estimates, alpha = _bounds(fit), solved.modelled.estimates, solved.modelled.discount
+
+    def judged(rows: int | None, policy: TablePolicy) -> Alternative:
+        low, high = (end / (1.0 - alpha) for end in bounds.of(policy.matrix))
+        earns = estimates.value(counts.support.policy_to_model(policy, solved.modelled.careful.policy))
+        return Alternative(rows, policy, earns, low, high, expected.value - earns.value)
+
+    known = [judged(rows, policy) for rows, policy in _well_known(counts, alpha)]
+    safest = judged(None, TablePolicy(bounds.safest[0], counts.states, counts.actions))
+    best = [max(known, key=lambda one: one.lower)] if known else []
+    others = best if best and np.array_equal(best[0].policy.matrix, safest.policy.matrix) else [*best, safest]
+    return tuple(one for one in others if one.lower > promise.lower)
+
+
+def _bounds(fit: Proven) -> AverageBounds:
+    """What is proven of any policy, on the events of the certificate: the same shares of the same delta."""
+    modelled = fit.solved.modelled
+    counted = modelled.counted
+    ledger = Ledger((1.0 - fit.confidence) / fit.looks, "value")
+    values = fit.value_range or paid_at_the_end(counted.counts)
+    prior = prior_of(counted.blocks, counted.counts, modelled.discount, counted.available)
+    words = {"prior": prior, "measured": counted.measured, "value_range": values, "beside": True}
+    return AverageBounds(counted.blocks, modelled.discount, counted.start, ledger, **words)
+
+
+def _well_known(counts: Counts, alpha: float) -> Iterator[tuple[int, TablePolicy]]:
+    """(k, the best policy on pairs with at least k rows), for every k that leaves out more pairs."""
+    n, before = counts.visits, counts.visits > 0
+    for rows in LADDER[1:]:
+        thick = n >= rows
+        kept = np.where(thick.any(axis=1, keepdims=True), thick, (n > 0) & (n == n.max(axis=1, keepdims=True)))
+        if np.array_equal(kept, before):
+            continue
+        before = kept
+        yield rows, on_log(solve(counts.where(kept[counts.s, counts.a]).mdp(alpha)).primal_policy, counts)
