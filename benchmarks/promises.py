@@ -319,7 +319,7 @@ def like_the_shipped_one(seed):
     """(floor, ceiling, truth, floor less truth where decisions were taken, gain) of a log like the shipped one."""
     log = dualq.read_log(sample_log.draw(seed), **sample_log.COLUMNS)
     fit = dualq.learn(log)
-    c, decided = fit.certificate, decided_start(fit.counts, fit.discount)[0]
+    c, decided = fit.certificate, decided_start(fit.counts, fit.modelled.discount)[0]
     over = c.lower_decided - _true_value(fit, fit.policy.matrix, decided)
     return c.lower, c.policy_upper, _true_value(fit, fit.policy.matrix), over, c.gain
 
