@@ -1,8 +1,9 @@
 """Jobs that are ended at a random moment: what they were writing is whole or absent, and the next run works.
 
 `python tests/campaign/kills.py 200 [seed [job ...]]` ends so many, by SIGKILL, SIGTERM and SIGINT in turn, and
-prints what was wrong. After each, what was being written is looked at: it is as before, or as after; of a part of it there must be
-nothing but files whose names say so. Then the same job runs to its end, and what the dead left behind is gone.
+prints what was wrong. After each, what was being written is looked at: it is as before, or as after; of a part of it
+there must be nothing but files whose names say so. Then the same job runs to its end, and what the dead left behind is
+gone.
 
 Jobs run in forks of one process that has everything imported, so that their moments are those of their own work. That
 process itself reads no log: engines have threads, which no fork has.
