@@ -12,6 +12,7 @@ import io
 import json
 import os
 import random
+import re
 import shlex
 import signal
 import sys
@@ -29,6 +30,7 @@ import dualq
 from dualq.app import cli
 
 LIMIT = 60  # seconds
+STAGE = re.compile(r"dualq: [^:']* \.\.\.")  # one that lasts is named
 
 ODD = [
     *("", " ", "x", "nan", "inf", "-inf", "1e308", "-1", "0", "3", "0.5", "10" * 20, "=1+1", "a\nb", "ö€😀"),
@@ -151,7 +153,7 @@ def wrong_with(line: list[str]) -> str | None:
         return f"no answer in {LIMIT} seconds"
     except BaseException as error:
         return "".join(traceback.format_exception(error)[-3:]).strip().replace("\n", "\n    ")
-    said = [text for text in err.splitlines() if text and not text.endswith(" ...")]  # stages that last are named
+    said = [text for text in err.splitlines() if text and not STAGE.fullmatch(text)]
     if code not in (0, 2, 3) and not (code == 130 and line[0] in WAIT):
         return f"exit code {code}: {err}"
     if code == 2 and (len(said) != 1 or not said[0].startswith("dualq: ") or out):

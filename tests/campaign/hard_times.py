@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from command_lines import STAGE
+
 import dualq
 
 DUALQ = [sys.executable, "-m", "dualq"]
@@ -56,7 +58,7 @@ def run(
 
 def said(done: subprocess.CompletedProcess[str]) -> list[str]:
     """The lines on standard error, without the stages that last."""
-    return [line for line in done.stderr.splitlines() if not line.endswith(" ...")]
+    return [line for line in done.stderr.splitlines() if not STAGE.fullmatch(line)]
 
 
 def refused(done: subprocess.CompletedProcess[str], words: str = "") -> str | None:

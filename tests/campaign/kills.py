@@ -1,8 +1,9 @@
 """Jobs that are ended at a random moment: what they were writing is whole or absent, and the next run works.
 
-`python tests/campaign/kills.py 200 [seed]` ends so many, by SIGKILL, SIGTERM and SIGINT in turn, and prints what was
-wrong. After each, what was being written is looked at: it is as before, or as after; of a part of it there must be
-nothing but files whose names say so. Then the same job runs to its end, and what the dead left behind is gone.
+`python tests/campaign/kills.py 200 [seed [job ...]]` ends so many, by SIGKILL, SIGTERM and SIGINT in turn, and
+prints what was wrong. After each, what was being written is looked at: it is as before, or as after; of a part of it
+there must be nothing but files whose names say so. Then the same job runs to its end, and what the dead left behind is
+gone.
 
 Jobs run in forks of one process that has everything imported, so that their moments are those of their own work. That
 process itself reads no log: engines have threads, which no fork has.
@@ -239,7 +240,8 @@ if __name__ == "__main__":
     number, seed = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
     with tempfile.TemporaryDirectory() as name:
         found = []
-        for fault in faults(number, seed, Path(name)):
+        for fault in faults(number, seed, Path(name), tuple(sys.argv[3:]) or None):
             print(fault, flush=True)
             found.append(fault)
     print(f"{number} kills, {len(found)} of them did harm")
+    sys.exit(bool(found))

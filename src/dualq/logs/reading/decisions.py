@@ -42,6 +42,7 @@ from dualq.logs.reading.sources import FILE, NUMBER
 
 LAST = "dualq_last"  # a column that marks last rows, where the table is a part of a log
 GAP = 1.01  # regular steps: more than that between two rows is a gap
+SQUARED = 1e100  # numbers of which squares are added up are not larger
 LARGEST = 1.7976931348623157e308  # NaN and the infinities are greater, in every engine
 
 
@@ -312,7 +313,7 @@ class Decisions:
             kind = "rewards" if name == "r" else "costs"
             value = table[name]
             found.append(Condition((column,), f"{kind} must be numbers", value.isnull()))
-            found.append(Condition((column,), f"{kind} must be finite", ~(value.abs() <= LARGEST)))
+            found.append(Condition((column,), f"{kind} must be finite, and within 1e100", ~(value.abs() <= SQUARED)))
             if known is not None:
                 low, high = known
                 words = f"the known range is [{low:g}, {high:g}]"

@@ -108,7 +108,7 @@ def open_parquet(files: list[str], name: str, told: Told) -> Source:
     for file in files:
         with reading(short(file)):
             schema = parquet.read_schema(file)
-            metadata = metadata if metadata.columns else metadata_in(schema)
+            metadata = metadata if metadata.columns else metadata_in(schema, short(file))
     with reading(name):
         read = as_table(connect().read_parquet(files))
     return Source(read, name, lambda: open_parquet(files, name, told), numbered, metadata=metadata)

@@ -41,7 +41,7 @@ def of_table(table: pa.Table, name: str, mixed: Mapping[str, str] | None = None)
         rows = in_order(read, name)
         return rows.mutate(**{NUMBER: rows[NUMBER] - 1})
 
-    metadata = metadata_in(table.schema)
+    metadata = metadata_in(table.schema, name)
     return Source(read, name, lambda: of_table(table, name), numbered, first=0, metadata=metadata, mixed=mixed or {})
 
 

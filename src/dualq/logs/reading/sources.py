@@ -122,7 +122,7 @@ def short(path: str) -> str:
     return os.path.basename(path.rstrip(os.sep)) or path
 
 
-def metadata_in(schema: pa.Schema) -> Metadata:
+def metadata_in(schema: pa.Schema, name: str) -> Metadata:
     """What `ArrayLog.to_parquet` keeps beside the columns."""
     if METADATA not in (schema.metadata or {}):
         return Metadata()
@@ -130,7 +130,7 @@ def metadata_in(schema: pa.Schema) -> Metadata:
         words = json.loads(schema.metadata[METADATA])
         columns = {part: tuple(names) for part, names in words.get("columns", {}).items()}
     except (ValueError, TypeError, AttributeError):
-        raise LogError("what dualq wrote beside the columns was changed; the file may be damaged") from None
+        raise LogError(f"{name}: what dualq wrote beside the columns was changed; it may be damaged") from None
     columns |= {"reward": ("reward",), "time": ("time",)}
     columns |= {"terminal": ("ended",)} if "ended" in schema.names else {}
     more = {word: words[word] for word in ("source", "reward_range", "costs", "cost_ranges") if word in words}

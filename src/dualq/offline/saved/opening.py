@@ -74,7 +74,8 @@ def _numbers_of(folder: Path) -> dict[str, Tree]:
     changed = CheckpointError(f"{folder / NUMBERS}: was not written by dualq, or was changed")
     try:
         numbers = json.loads((folder / NUMBERS).read_text(encoding="utf-8"))
-        if numbers["sha256"].pop(NUMBERS, None) not in (None, _digest(numbers)):  # older versions kept none of itself
+        itself = numbers["sha256"].pop(NUMBERS, None)  # older versions kept none
+        if itself not in (None, _digest(numbers)) or ARRAYS not in numbers["sha256"]:
             raise changed
     except (FileNotFoundError, NotADirectoryError):
         raise CheckpointError(f"{folder}: no fit was saved here; there is no {NUMBERS}") from None
