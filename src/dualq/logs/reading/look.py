@@ -287,7 +287,7 @@ def _odd(opened: Source, roles: Roles, held: Sequence[Column]) -> list[str]:
         if column.words and set(parts) <= {"state", "action", "next_state"}:
             said += word_words(opened, column.name)
         if set(parts) & {"reward", "costs"} and column.means_numbers and column.different > 2:
-            said += far_words(opened, column.name)
+            said += far_words(opened, column.name, "--reward-range" if "reward" in parts else "--cost-range")
         labels = [part for part in parts if part in ("state", "action", "next_state")]
         if labels and column.kind == "text":
             odd = labels_of(opened.table, column.name, labels[0])

@@ -74,8 +74,8 @@ def may_be_far(counts: Counts) -> bool:
     return bool(away * np.sqrt(2.0 * FEW / n + 0.25 / FAR**2) >= 0.9 * deviation > 0.0)
 
 
-def far_words(opened: Source, column: str) -> list[str]:
-    """A sentence where some numbers of a column are far from all others, with their rows."""
+def far_words(opened: Source, column: str, flag: str = "--reward-range") -> list[str]:
+    """A sentence where some numbers of a column are far from all others, with their rows; flag: what allows for it."""
     with reading(opened.name):
         table = opened.table
         every = table.select(x=number(table[column]))
@@ -93,8 +93,8 @@ def far_words(opened: Source, column: str) -> list[str]:
     said = _listed(rows, column, opened, many)
     return [
         f"in {column}, {said}, far from all others ({min(rest):.6g} to {max(rest):.6g}); is it a slip? Correct it, or "
-        "remove the row: it can decide everything that is learned. If it is right, say what rewards can be "
-        "(--reward-range)"
+        "remove the row: it can decide everything that is learned. If it is right, say what such numbers can be "
+        f"({flag})"
     ]
 
 

@@ -36,32 +36,10 @@ WORDS = {
     " channel mode command setting bet promo promotion email message advert drug therapy staff staffing",
 }
 PROPENSITY = ("propensity", "propensities", "pscore")  # words of a name that say it
-CHANCE, WHOSE = (
-    ("p", "prob", "probability"),
-    ("action", "logged", "logging", "behavior", "behaviour", "taken", "chosen"),
-)
-PLAIN = (
-    "number",
-    "no",
-    "nr",
-    "num",
-    "code",
-    "name",
-    "key",
-    "index",
-    "the",
-    "of",
-)  # words that say no more of an episode
-SHOWN = (
-    "item",
-    "article",
-    "banner",
-    "product",
-    "ad",
-    "page",
-    "movie",
-    "song",
-)  # what is decided where it has a propensity
+CHANCE = ("p", "prob", "probability")  # so do these, beside a word that says whose it is
+WHOSE = ("action", "logged", "logging", "behavior", "behaviour", "taken", "chosen")
+PLAIN = {"number", "no", "nr", "num", "code", "name", "key", "index", "the", "of"}  # say no more of an episode
+SHOWN = {"item", "article", "banner", "product", "ad", "page", "movie", "song"}  # decided on, beside a propensity
 FEW, MANY = 20, 50  # different values of an action, and different labels of a column of the state
 GAPS = 0.2  # of the rows that may lack a value of the state: the reading will name the first of them
 MOST = 6  # columns that are proposed for the state
@@ -93,7 +71,7 @@ def said_by_name(name: str, part: str) -> bool:
     """Whether a word of the name is one that tells the part."""
     words = _words_of(name)
     if part == "episode":  # customer_id is one; customer_segment is something about it
-        return any(word in WORDS[part].split() for word in words) and {*words} <= {*WORDS[part].split(), *PLAIN}
+        return any(word in WORDS[part].split() for word in words) and {*words} <= {*WORDS[part].split()} | PLAIN
     return any(word in WORDS[part].split() for word in words)
 
 
@@ -263,7 +241,7 @@ def _action(roles: Roles, columns: Sequence[Column]) -> None:
     if named:
         roles.take("action", [named[0].name], "by its name")
         return
-    shown = [c for c in free if "propensity" in roles.parts and {*_words_of(c.name)} & {*SHOWN} and c.kind != "number"]
+    shown = [c for c in free if "propensity" in roles.parts and {*_words_of(c.name)} & SHOWN and c.kind != "number"]
     if shown:
         roles.take("action", [shown[0].name], "by its name, beside a propensity", sure=False)
         return
