@@ -172,7 +172,8 @@ def _sample(rows: NumberRows, seed: int) -> NumberRows:
 
 def _linear(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
     found = learned_linear(rows, discount, seed)
-    return {"linear": found["linear"], "linear, iterated": found["iterated"], CLONE: found["clone"]}
+    named = {"linear": "linear", "linear, dual": "dual", "linear, iterated": "iterated", CLONE: "clone"}
+    return {name: found[rule] for name, rule in named.items()}
 
 
 def _quick(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
