@@ -59,16 +59,7 @@ def learn_numbers(opened: Read, asked: Asked, begin: Begin) -> NumberFit:
     where, starts = starts_of(rows, asked.start, asked.discount)
     task = Task(rows, asked, starts, begin)
     names, remarks = _learners(asked, rows)
-    found: dict[str, Honest] = {}
-    limits: Sequence[PricedLimit] = ()
-    if asked.limits is not None and names != ["partition"]:
-        found, limits = task.limited(names[0], limits_on(rows, asked.limits))
-    else:
-        for name in names:
-            found |= task.honest(name)
-        limits = task.cells.limits if names == ["partition"] else ()
-    clone = found.pop(CLONE, None)
-    found[CLONE] = task.honest(CLONE)[CLONE] if clone is None else clone
+    found, limits = _valued(task, names)
     candidates = [task.judged(name, one) for name, one in found.items()]
     choice = Choice(0, _kept(names[0], limits)) if limits else choose(candidates)
     chosen = candidates[choice.place]
@@ -95,6 +86,20 @@ def learn_numbers(opened: Read, asked: Asked, begin: Begin) -> NumberFit:
         inside=None if cells is None else cells.inside,
         remarks=tuple(remarks),
     )
+
+
+def _valued(task: Task, names: Sequence[str]) -> tuple[dict[str, Honest], Sequence[PricedLimit]]:
+    """What learners give and, last, the clone; and what became of limits."""
+    found: dict[str, Honest] = {}
+    limits: Sequence[PricedLimit] = ()
+    if task.asked.limits is not None and names != ["partition"]:
+        found, limits = task.limited(names[0], limits_on(task.rows, task.asked.limits))
+    else:
+        for name in names:
+            found |= task.honest(name)
+        limits = task.cells.limits if names == ["partition"] else ()
+    clone = found.pop(CLONE, None) or task.honest(CLONE)[CLONE]  # the linear learner has one
+    return {**found, CLONE: clone}, limits
 
 
 def _kept(learner: str, limits: Sequence[PricedLimit]) -> str:
