@@ -114,19 +114,30 @@ class Evaluation:
 
         0 where the features carry the values, and the state includes what matters.
         """
-        rows = self.rows
-        now = np.hstack([Inputs.of(rows)(rows.state), rows.a[:, None] == np.arange(len(rows.actions)), rows.r[:, None]])
-        before = np.where(rows.first[:, None], 0.0, np.roll(now, 1, axis=0))
-        X = np.hstack([now[:, :-1], rows.first[:, None], before])
+        rows, now = self.rows, self._now
+        paid = np.column_stack([now, rows.r])
+        before = np.where(rows.first[:, None], 0.0, np.roll(paid, 1, axis=0))
+        X = np.hstack([now, rows.first[:, None], before])
         return held_out_r2(X, self.delta, rows.clusters, self.seed)
+
+    @cached_property
+    def bent(self) -> bool:
+        """Whether (s, a) alone foretell most of that: the features bend too little, and the state misses nothing."""
+        return held_out_r2(self._now, self.delta, self.rows.clusters, self.seed) > self.misfit / 2.0
+
+    @property
+    def _now(self) -> Array:
+        """(n, d + A) the state and the action."""
+        rows = self.rows
+        return np.hstack([Inputs.of(rows)(rows.state), rows.a[:, None] == np.arange(len(rows.actions))])
 
     @property
     def standard_error(self) -> float | None:
         """None where the features do not carry the values, or rows are too few for them."""
-        return self.error if self._bearable and self.misfit <= MOST_MISFIT else None
+        return self.error if self.bearable and self.misfit <= MOST_MISFIT else None
 
     @property
-    def _bearable(self) -> bool:
+    def bearable(self) -> bool:
         """Whether there are rows enough for the least features that there can be."""
         A, D = len(self.rows.actions), Features.of(self.rows, 0, self.seed).width
         return len(self.rows) >= ROWS_PER_FEATURE * (A + 1) * D
@@ -192,6 +203,13 @@ class Honest:
     def standard_error(self) -> float | None:
         """None where the features do not carry the values."""
         return None if self.full.standard_error is None else self.error
+
+    @property
+    def rough_error(self) -> float | None:
+        """The same though the features do not carry the values, if that is all that is wrong; else None."""
+        full = self.full
+        wrong = not full.bearable or full.misfit <= MOST_MISFIT or not full.covered
+        return None if wrong or not full.bent else self.error
 
     def cost(self, name: str) -> Honest:
         """The same of a cost in place of the reward."""
