@@ -25,7 +25,7 @@ CHANGE = (
 )
 CHOSEN = (
     "How one is chosen: of the policies whose gain is more than two standard errors, the one with the largest gain "
-    "less one error is recommended. If there is none, what was done so far is; if none can be judged, perhaps one to try."
+    "less one error is recommended. If there is none, what was done so far is, or one to try if none can be judged."
 )
 
 
