@@ -14,6 +14,7 @@ them has, in hindsight, above the one that was chosen, as a share of the same.
                                                                     bins; light is auto where JAX is missing
     --peers        cloning FQI IQL; "none" for none  --peer-logs N  the first N logs only, for peers and bins
     --rules        linear neural: every rule that a learner offers, valued by `evaluated`, before one is chosen
+    --chosen       only what is recommended, not the policies beside it: to count over many logs how often errors hold
 """
 
 import os
@@ -28,7 +29,7 @@ import time
 import warnings
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from typing import NamedTuple
 from unittest import mock
@@ -207,7 +208,7 @@ def promised(rows, discount, seed, method):
     return [(f"{learner}: {name}", rule, e.value, e.standard_error, "") for name, (rule, e) in rules.items()]
 
 
-def answered(name, rows, seed, method):
+def answered(name, rows, seed, method, chosen=False):
     """{name: Answer}; what a method raises is a result too."""
     problem, log = made(name), logged(name, rows, seed)
     begun = time.process_time()
@@ -216,6 +217,8 @@ def answered(name, rows, seed, method):
     except Exception as failure:
         return {method: f"{type(failure).__name__}: {failure}"}
     seconds, answers = time.process_time() - begun, {}
+    if chosen:
+        found, others = found[:1], []
     true = {rule: simulated(name, problem, rule, log.starts) for rule in dict.fromkeys(rule for _, rule, *_ in found)}
     for label, rule, expected, error, verdict in found:
         numbers = [np.nan if x is None else float(x) for x in (expected, error)]
@@ -234,8 +237,15 @@ def simulated(name, problem, rule, starts):
     own, there = (returns(problem, rule, TRUTH_SEED, EPISODES, start=start) for start in (None, starts))
     if name in CONTROLS:
         return float(own.mean()), float(there.mean())
-    truth = KNOWN[name][0] + float((own - returns(problem, problem.behaviour, TRUTH_SEED, EPISODES)).mean())
+    truth = KNOWN[name][0] + float((own - behaved(name)).mean())
     return truth, truth + float((there - own).mean())
+
+
+@cache
+def behaved(name):
+    """What the log's rule earns in each of the episodes."""
+    problem = made(name)
+    return returns(problem, problem.behaviour, TRUTH_SEED, EPISODES)
 
 
 def undiscounted(name, problem, rule, episodes=200):
@@ -277,11 +287,11 @@ HEADER = [
 ]  # fmt: skip
 
 
-def measure(name, sizes, seeds, methods, pool, peer_logs):
+def measure(name, sizes, seeds, methods, pool, peer_logs, chosen):
     low, best = references(name)
     cells = [(rows, method, seed) for rows in sizes for method in methods for seed in seeds]
     cells = [cell for cell in cells if cell[1] not in SLOW or cell[2] < seeds[0] + peer_logs]
-    jobs = {cell: pool.submit(answered, name, cell[0], cell[2], cell[1]) for cell in cells}
+    jobs = {cell: pool.submit(answered, name, cell[0], cell[2], cell[1], chosen) for cell in cells}
     found = {}
     for (rows, _, seed), job in jobs.items():
         for label, answer in job.result().items():
@@ -292,7 +302,8 @@ def measure(name, sizes, seeds, methods, pool, peer_logs):
         f"The log earns {low:.2f}, the best known policy {best:.2f}; simulated logs from seed {seeds[0]}, mean ± "
         f"standard error; values by {EPISODES:,} episodes under common noise."
     )
-    publish(f"States of numbers: {name}", markdown(HEADER, table) + "\n\n" + note)
+    title = f"States of numbers: how often errors hold, {name}" if chosen else f"States of numbers: {name}"
+    publish(title, markdown(HEADER, table) + "\n\n" + note)
 
 
 def best_known(names):
@@ -322,6 +333,7 @@ def main():
     parser.add_argument("--methods", nargs="*", choices=WAYS, default=list(WAYS))
     parser.add_argument("--peers", nargs="*", choices=[*PEERS, "none"], default=list(PEERS))
     parser.add_argument("--best", action="store_true", help="measure the best known values again, and nothing else")
+    parser.add_argument("--chosen", action="store_true")
     parser.add_argument("--rules", nargs="*", choices=["linear", "neural"], default=[])
     options = parser.parse_args()
     if options.best:
@@ -332,7 +344,7 @@ def main():
     with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
         for name in options.only:
             sizes = options.rows or ([60_000] if name in CONTROLS else [2_000, 20_000])
-            measure(name, sizes, seeds, methods, pool, options.peer_logs)
+            measure(name, sizes, seeds, methods, pool, options.peer_logs, options.chosen)
 
 
 if __name__ == "__main__":

@@ -222,6 +222,19 @@ def test_no_error_where_the_features_do_not_carry_the_values(monkeypatch):
     assert again.standard_error == again.error == found.error
 
 
+def test_features_that_bend_too_little_are_told_from_a_state_that_misses_something():
+    """Rewards that jump with the state, and rewards that a hidden mood decides, which the row before shows."""
+    rows = walk(300, 6)
+    rng, mood = np.random.default_rng(0), np.zeros(len(rows))
+    for i in range(len(rows)):
+        mood[i] = rng.normal() + (0.0 if rows.first[i] else 0.9 * mood[i - 1])
+    jumps = np.sign(np.sin(12.0 * rows.state.numbers[:, 0]))
+    for r, bent in ((jumps, True), (mood, False)):
+        found = evaluated(rows.earning(r), push_far, ALPHA, rows.starts)
+        assert found.misfit > 0.15
+        assert found.bent is bent
+
+
 # ---- what the log earned
 
 

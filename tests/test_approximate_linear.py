@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 import dualq
 from dualq.base import Labels, StateColumns, States
 from dualq.logs import NumberRows
-from dualq.offline.approximate.linear import LinearRule, Saddle, clone, learned_linear
+from dualq.offline.approximate.linear import DualRule, LinearRule, Saddle, clone, learned_linear
 
 
 def numbers(x):
@@ -51,6 +51,21 @@ def test_with_one_feature_per_state_and_no_temperature_it_is_the_linear_program(
     assert found.theta == pytest.approx(exact.V, rel=1e-3)
     taken = np.where(mdp.available, found.advantage, -np.inf).argmax(axis=1)
     assert exact.Q[np.arange(S), taken] == pytest.approx(exact.V, rel=1e-3)
+
+
+def test_the_dual_rule_is_what_the_rows_do_once_they_are_weighted(queue):
+    """The share of each action among the rows of a state, each with its density w."""
+    log, mdp = queue
+    S, A = mdp.rewards.shape
+    rows = rows_of(log.state, log.action, log.reward, log.next_state, np.zeros(len(log), bool), A)
+    found = Saddle.of(rows, OneHot(S), mdp.discount, rows.state, ridges=(1e-13, 1e-13, 1e-13)).down_the_path()
+    pair, ones = log.state * A + log.action, np.ones(len(log))
+    weighted, plain = (np.bincount(pair, w, S * A).reshape(S, A) for w in (found.w, ones))
+    weighted[plain < 0.03 * plain.sum(axis=1, keepdims=True)] = 0.0  # hardly ever taken
+    done = plain / plain.sum(axis=1, keepdims=True)
+    rule = DualRule(OneHot(S), found.advantage, lambda states: done[states.numbers[:, 0].astype(int)], found.tau)
+    assert rule(numbers(np.arange(S))) == pytest.approx(weighted / weighted.sum(axis=1, keepdims=True), abs=1e-6)
+    assert np.abs(weighted / weighted.sum(axis=1, keepdims=True) - done).max() > 0.1
 
 
 def line(n, seed):

@@ -9,7 +9,7 @@ import dualq
 from dualq.base import Labels, LogError, StateColumns, States
 from dualq.logs import NumberRows
 from dualq.model import FunctionPolicy
-from dualq.offline.approximate.cells import cell_fit
+from dualq.offline.approximate.cells import cell_table
 from dualq.offline.approximate.partition import (
     CellRule,
     Partition,
@@ -279,7 +279,7 @@ def test_earlier_rows_widen_what_was_seen_and_make_nothing_known():
     rows = some_rows(n=4000)
     r, hurt = rows.r.copy(), rows.costs["hurt"].copy()
     r[3], hurt[4] = 50.0, 7.0
-    counts = cell_fit(replace(rows.earning(r), costs={"hurt": hurt}), DISCOUNT).fit.counts
+    counts = cell_table(replace(rows.earning(r), costs={"hurt": hurt}), DISCOUNT).proven().fit.counts
     assert counts.reward_range == (r.min(), 50.0)
     assert counts.cost_ranges["hurt"] == (hurt.min(), 7.0)
     assert not counts.range_known
@@ -297,7 +297,7 @@ def test_value_is_measured_where_it_is_asked_for():
     rows = some_rows(n=4000)
     some = rows.state.at(np.arange(37))
     for start, states in (("log", None), ("episodes", None), (some, some)):
-        found = cell_fit(rows, DISCOUNT, start=start)
+        found = cell_table(rows, DISCOUNT, start=start).proven()
         _, later = earlier_and_later(rows)
         asked = {"log": later.state, "episodes": later.starts}[start] if states is None else states
         weights = np.bincount(found.partition.cells(asked), minlength=len(found.partition)) / len(asked)

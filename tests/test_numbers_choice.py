@@ -18,12 +18,12 @@ def candidate(name, value, error, gain_error, logged=10.0):
 
 
 def naive_choice(candidates):
-    """The rule, read from the page: the largest gain less two errors, and the clone where none is above 0."""
-    best, most = "clone", 0.0
+    """The rule, read from the page: of gains above two errors the largest less one; the clone where there is none."""
+    best, most = "clone", -np.inf
     for c in candidates:
         if c.name != "clone" and c.expected.standard_error is not None:
-            left = c.gain.value - 2 * c.gain.standard_error
-            if left > most:
+            left = c.gain.value - c.gain.standard_error
+            if c.gain.value > 2 * c.gain.standard_error and left > most:
                 best, most = c.name, left
     return best
 

@@ -24,8 +24,8 @@ CHANGE = (
     "is a table, and its bounds hold if the cells lose nothing that matters."
 )
 CHOSEN = (
-    "How one is chosen: from the gain of each policy two standard errors are taken off, and the policy with the most "
-    "left is recommended. If nothing is left of any, what was done so far is."
+    "How one is chosen: of the policies whose gain is more than two standard errors, the one with the largest gain "
+    "less one error is recommended. If there is none, what was done so far is, or one to try if none can be judged."
 )
 
 

@@ -3,12 +3,14 @@
 Judged   by the saddle's own dual, and on halves against the luck of choosing (evaluation.py)
 Usable   a candidate whose expectation has an error: its features carry the values (misfit), and it goes where the log
          was (effective size of mu above LEAST_EFFECTIVE)
-Rule     of the usable candidates the one with the largest lower end: gain over what was logged, less two errors of the
-         difference. Where no lower end is above 0, nothing is clearly better than what was logged: then the clone,
-         which does that
-Why      Learning a function can fail without a sign; what was logged is known. All candidates are judged by the same
-         rows and share most of their luck; what sets them apart is how far their values can be told, and a gain that
-         is surely there is worth more than a larger one that may not be. No learner is preferred.
+Rule     of the usable candidates that are clearly better than what was logged, gain > 2 errors of the difference, the
+         one with the largest gain less one error. Where there is none: the clone, which does what was logged
+To try   Where nothing is usable, since features do not carry the values and for no other reason, errors are too small
+         by a factor that is not known: in systems without noise, whose values bend. A gain above four of them is still
+         worth trying; the largest such gain is recommended, and the verdict is "cannot tell"
+Why      Learning a function can fail without a sign; what was logged is known: so two errors to leave it. Among those
+         that are better, a policy that stays near the log is told most exactly, and one that goes farther often has
+         more: two errors taken off would always choose the first, none would choose by luck. No learner is preferred.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from dualq.model import Rule
 from dualq.offline.approximate.evaluation import LEAST_EFFECTIVE, MOST_MISFIT, ActionValues
 from dualq.offline.careful.selection_bias import Estimate
 
-CLEARLY = 2.0  # errors
+CLEARLY = 2.0  # errors: better than what was logged
+BY_FAR = 4.0  # the same, where errors are rough
+DOUBTED = 1.0  # errors that are taken off where such policies are compared
 CLONE = "clone"
 
 
@@ -36,6 +40,7 @@ class Candidate:
     misfit: float  # R^2 of what the features leave over
     values: ActionValues = field(repr=False)  # what each action is worth, if the policy decides afterwards
     costs: dict[str, Estimate] = field(default_factory=dict)  # per step
+    rough_error: float | None = None  # of the gain, where it has none because the features do not carry the values
 
     @property
     def learner(self) -> str:
@@ -48,9 +53,19 @@ class Candidate:
         return self.expected.standard_error is not None
 
     @property
-    def lower_end(self) -> float:
-        """The gain that is nearly sure: less two errors. Not a number where there is no error."""
-        return self.gain.value - CLEARLY * self.gain.error_or_nan
+    def clearly_better(self) -> bool:
+        """Than what was logged, by more than two errors; False where there is no error."""
+        return self.gain.value - CLEARLY * self.gain.error_or_nan > 0.0
+
+    @property
+    def worth_trying(self) -> bool:
+        """Whether the gain is so large that even a rough error leaves no doubt that there is one."""
+        return self.rough_error is not None and self.gain.value > BY_FAR * self.rough_error
+
+    @property
+    def worth(self) -> float:
+        """What it is compared by: the gain less one error. Not a number where there is no error."""
+        return self.gain.value - DOUBTED * self.gain.error_or_nan
 
     @property
     def doubt(self) -> str | None:
@@ -75,17 +90,23 @@ def choose(candidates: Sequence[Candidate]) -> Choice:
     names = [one.name for one in candidates]
     clone = names.index(CLONE)
     usable = [i for i, one in enumerate(candidates) if one.usable and i != clone]
+    if not usable and (tries := [i for i, one in enumerate(candidates) if one.worth_trying and i != clone]):
+        best = max(tries, key=lambda i: candidates[i].gain.value)
+        why = "looks better than what was done so far by far, but how much cannot be told: try it on a small scale."
+        return Choice(best, f"The {names[best]} policy {why}")
     if not usable:
         doubt = next((one.doubt for one in candidates if one.name != CLONE), None)
         why = f" ({doubt})" if doubt else ""
         return Choice(clone, f"No learned policy can be judged{why}, so what was done so far is recommended.")
-    best = max(usable, key=lambda i: candidates[i].lower_end)
-    if not candidates[best].lower_end > 0.0:
+    better = [i for i in usable if candidates[i].clearly_better]
+    best = max(better or usable, key=lambda i: candidates[i].worth)
+    if not better:
         return Choice(
             clone,
             f"The best learned policy ({names[best]}) is not clearly better than what was done so far, which is "
             "therefore recommended.",
         )
-    if not any(candidates[i].lower_end > 0.0 for i in usable if i != best):
+    if better == [best]:
         return Choice(best, f"Only the {names[best]} policy is clearly better than what was done so far.")
-    return Choice(best, f"The {names[best]} policy has the largest gain once two standard errors are taken off.")
+    why = "has the largest gain, less one error, of those that are clearly better than what was done so far."
+    return Choice(best, f"The {names[best]} policy {why}")

@@ -8,6 +8,7 @@ certificate, which hold if the cells lose nothing that matters; a test inside th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from dualq.offline.approximate.price_search import PricedLimit
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.fit import Fit
 from dualq.offline.limited.parsing import LimitsGiven
-from dualq.offline.stages import count, model, prove, read, solve
+from dualq.offline.stages import Solved, count, model, prove, read, solve
 
 Array = np.ndarray
 
@@ -61,7 +62,27 @@ class CellFit:
         ]
 
 
-def cell_fit(
+class CellTable(NamedTuple):
+    """The cells, the rows that are counted on them, and their table, solved: enough for a rule."""
+
+    partition: Partition
+    later: NumberRows
+    solved: Solved
+
+    @property
+    def rule(self) -> CellRule:
+        """The recommended policy, over states of numbers."""
+        return cell_rule(self.partition, self.solved.policy)
+
+    def proven(self, confidence: float = 0.95, certificate: str | None = None) -> CellFit:
+        """With all that may be said of it."""
+        modelled = self.solved.modelled
+        V = modelled.counted.counts.support.to_log(self.solved.solution.V)
+        inside = lost_inside(self.later, self.partition, V, modelled.discount)
+        return CellFit(self.partition, Fit(prove(self.solved, confidence, certificate)), inside)
+
+
+def cell_table(
     rows: NumberRows,
     discount: float,
     confidence: float = 0.95,
@@ -69,16 +90,15 @@ def cell_fit(
     limits: LimitsGiven | None = None,
     certificate: str | None = None,
     seed: int = 0,
-) -> CellFit:
+) -> CellTable:
     """Grow cells on the earlier rows, and learn from the later ones on them; value is measured at `start`."""
     early, later = earlier_and_later(rows)
     partition = partition_of(early, discount, seed)
     log = cell_log(later, partition).having_seen(_range(rows.r), {name: _range(c) for name, c in rows.costs.items()})
     counted = count(read(log, discount), _weights(partition, start) if isinstance(start, States) else start, discount)
-    solved = solve(model(counted, discount), "exact", limits, "certified", confidence, certificate)
-    fit = Fit(prove(solved, confidence, certificate))
-    V = counted.counts.support.to_log(solved.solution.V)
-    return CellFit(partition, fit, lost_inside(later, partition, V, discount))
+    return CellTable(
+        partition, later, solve(model(counted, discount), "exact", limits, "certified", confidence, certificate)
+    )
 
 
 def _range(x: Array) -> tuple[float, float]:

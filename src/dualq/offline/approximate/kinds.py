@@ -7,7 +7,7 @@ from dualq.model import FunctionPolicy, dataclass_kind
 from dualq.offline.approximate.features import Features
 from dualq.offline.approximate.inputs import Inputs
 from dualq.offline.approximate.networks import Network, SoftmaxRule, SupportedRule, TiltedRule
-from dualq.offline.approximate.rules import CellRule, LinearRule, LogisticRule
+from dualq.offline.approximate.rules import CellRule, DualRule, LinearRule, LogisticRule
 from dualq.offline.approximate.tree import Tree
 
 RULE_KINDS = (
@@ -20,6 +20,7 @@ RULE_KINDS = (
     dataclass_kind("cell rule", CellRule),
     dataclass_kind("logistic rule", LogisticRule),
     dataclass_kind("linear rule", LinearRule),
+    dataclass_kind("dual rule", DualRule),
     dataclass_kind("network", Network),
     dataclass_kind("softmax rule", SoftmaxRule),
     dataclass_kind("supported rule", SupportedRule),

@@ -12,7 +12,9 @@ Path      Newton, from the value of who acted, tau halved until the effective si
           that is certain among A actions that were all tried alike keeps 1/A of the rows.
 Noise     S has the ridge of shrinkage.py, and (phi(s'), r) are quiet (news.py): both are found from the rows
 Gives     the action of the largest advantage among those that who acted took with probability 3% or more, as the mean
-          of three draws of the waves sees it. Beside it, the same of fitted iteration (iteration.py).
+          of three draws of the waves sees it; the same of fitted iteration (iteration.py); and the dual itself, which
+          draws a with probabilities proportional to clone(a|s) f*'(e(s,a) / tau). It stays as near to what was done as
+          w does, so that the rows can tell what it is worth where they cannot of a policy that is certain.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ from dualq.offline.approximate.psi import (
     total,
     with_shared,
 )
-from dualq.offline.approximate.rules import LinearRule, LogisticRule, log_softmax
+from dualq.offline.approximate.rules import DualRule, LinearRule, LogisticRule, density, log_softmax
 from dualq.offline.approximate.shrinkage import LEAST, SHARED
 
 Array = np.ndarray
@@ -54,6 +56,7 @@ COOLING = 0.5
 COOLEST = 1e-6  # of the first temperature
 NEWTON_STEPS = 50
 TOLERANCE = 1e-6  # of the squared Newton decrement, in temperatures
+ON_THE_WAY = 1e-4  # the same where the next temperature follows
 FEATURES = 40  # of v: more bend the policy after the noise of the rows
 DRAWS = 3  # of the waves: one draw may suit a problem by luck
 SHRINKINGS = 2
@@ -62,14 +65,16 @@ CLONE_RIDGE = 1.0  # sum of squares against the log-likelihood of all rows
 
 
 def learned_linear(rows: NumberRows, discount: float, seed: int = 0) -> dict[str, Rule]:
-    """The rules of the saddle problem and of fitted iteration in linear features; and the clone of who acted."""
+    """The rules of the saddle problem, primal and dual, and of fitted iteration; and the clone of who acted."""
     behaviour, rows = clone(rows, seed), followed(_some(rows, seed))
     drawn = [few_features(rows, seed + i) for i in range(DRAWS)]
     every, phi = _news(rows, drawn), joined(drawn)
-    e = [shrunk_saddle(one, each, discount).advantage for one, each in zip(every, drawn, strict=True)]
+    saddles = [shrunk_saddle(one, each, discount) for one, each in zip(every, drawn, strict=True)]
+    e, tau = _mean([one.advantage for one in saddles], drawn), float(np.mean([one.tau for one in saddles]))
     q = [iterated(one, discount, behaviour) for one in every]
     return {
-        "linear": LinearRule(phi, _mean(e, drawn), behaviour),
+        "linear": LinearRule(phi, e, behaviour),
+        "dual": DualRule(phi, e, behaviour, tau),
         "iterated": LinearRule(phi, _mean(q, drawn), behaviour),
         "clone": behaviour,
     }
@@ -127,18 +132,18 @@ def clone(rows: NumberRows, seed: int = 0) -> LogisticRule:
     """Multinomial logistic regression of the action on the features of the state."""
     phi = few_features(rows, seed)
     A, x = len(rows.actions), phi(rows.state)
-    taken = (rows.a[:, None] == np.arange(A)).astype(float)
+    taken = (np.arange(A)[:, None] == rows.a).astype(float)
 
     def loss(flat: Array) -> tuple[float, Array]:
-        W = flat.reshape(-1, A)
-        log_pi = log_softmax(x @ W)
+        W = flat.reshape(A, -1)
+        log_pi = log_softmax(W @ x.T)
         slack = W * CLONE_RIDGE
-        slack[0] = 0.0
+        slack[:, 0] = 0.0
         value = -(taken * log_pi).sum() + 0.5 * (slack * W).sum()
-        return value / len(rows), (x.T @ (np.exp(log_pi) - taken) + slack).ravel() / len(rows)
+        return value / len(rows), ((np.exp(log_pi) - taken) @ x + slack).ravel() / len(rows)
 
-    found = minimize(loss, np.zeros(x.shape[1] * A), jac=True, method="L-BFGS-B", options={"maxiter": 200})
-    return LogisticRule(phi, found.x.reshape(-1, A))
+    found = minimize(loss, np.zeros(A * x.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 200})
+    return LogisticRule(phi, np.ascontiguousarray(found.x.reshape(A, -1).T))
 
 
 # ---- the convex problem
@@ -208,15 +213,15 @@ class Saddle:
         first = tau = float(np.abs(self.e_0 - self.E @ theta).max()) + np.finfo(float).tiny
         found = self._found(theta, tau)
         while tau > coolest * first:
-            theta, tau = self._newton(theta, tau, tolerance), tau * COOLING
+            theta, tau = self._newton(theta, tau, ON_THE_WAY), tau * COOLING
             found = self._found(theta, tau / COOLING)
             if effective_size(found.w) <= until:
                 break
-        return found
+        return self._found(self._newton(theta, found.tau, tolerance), found.tau)
 
     def _found(self, theta: Array, tau: float) -> Found:
         advantage = per_action(self.b_S - self.K_S @ theta, self.actions)
-        w = _slope((self.e_0 - self.E @ theta) / tau)
+        w = density((self.e_0 - self.E @ theta) / tau)
         return Found(theta, advantage, w, tau, float(self.phi_0 @ theta))
 
     def _objective(self, theta: Array, tau: float) -> float:
@@ -229,7 +234,7 @@ class Saddle:
         at = self._objective(theta, tau)
         for _ in range(NEWTON_STEPS):
             y = (self.e_0 - self.E @ theta) / tau
-            gradient = (1.0 - self.discount) * self.phi_0 - self.E.T @ _slope(y) / n
+            gradient = (1.0 - self.discount) * self.phi_0 - self.E.T @ density(y) / n
             hessian = (self.E * (np.minimum(np.exp(np.minimum(y, 0.0)), 1.0) / (tau * n))[:, None]).T @ self.E
             hessian[np.diag_indices(D)] += 1e-10 * np.trace(hessian) / D + np.finfo(float).tiny
             step = np.linalg.solve(hessian, gradient)
@@ -255,7 +260,3 @@ def _at_rows(x: Array, a: Array, blocks: Array) -> Array:
 def _conjugate(y: Array) -> Array:
     below = np.minimum(y, 0.0)
     return np.where(y < 0.0, np.expm1(below), y + y**2 / 2.0)
-
-
-def _slope(y: Array) -> Array:
-    return np.where(y < 0.0, np.exp(np.minimum(y, 0.0)), 1.0 + y)

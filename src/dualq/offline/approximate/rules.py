@@ -3,6 +3,7 @@
 cells       the probabilities of the cell that a state is in
 logistic    softmax of phi(s)'W
 linear      the largest of phi(s)'W among the actions that a clone takes with probability 3% or more
+dual        drawn from those, with probabilities proportional to clone(a|s) f*'(phi(s)'W / tau): the dual of the saddle
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from dualq.offline.approximate.networks import softmax
 from dualq.offline.approximate.tree import Tree, matrix_of
 
 Array = np.ndarray
+
+LOWEST = 300.0  # of y: a state whose actions are all far below 0 still has one that is taken
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +64,35 @@ class LinearRule:
         return (q.argmax(axis=1)[:, None] == np.arange(q.shape[1])).astype(float)
 
 
+@dataclass(frozen=True, eq=False)
+class DualRule:
+    """What a clone does, an action the more often the larger its advantage phi'coefficients is."""
+
+    phi: Phi
+    coefficients: Array  # (D, A)
+    clone: Rule
+    tau: float
+    least: float = LEAST_LIKELY
+
+    def __call__(self, states: States) -> Array:
+        """(n, A)."""
+        done = self.clone(states)
+        weight = np.where(supported(done, self.least), done, 0.0)
+        weight *= density(self.phi(states) @ self.coefficients / self.tau)
+        return weight / weight.sum(axis=1, keepdims=True)
+
+
+def density(y: Array) -> Array:
+    """f*'(y): exp(y) below 0, 1 + y above; never 0."""
+    return np.where(y < 0.0, np.exp(np.clip(y, -LOWEST, 0.0)), 1.0 + y)
+
+
 def supported(pi: Array, least: float = LEAST_LIKELY) -> Array:
     """(n, A) whether an action is likely enough, or the likeliest."""
     return pi >= np.minimum(least, pi.max(axis=1, keepdims=True))
 
 
 def log_softmax(u: Array) -> Array:
-    """(n, A) the logarithms of probabilities proportional to exp(u)."""
-    u = u - u.max(axis=1, keepdims=True)
-    return u - np.log(np.exp(u).sum(axis=1, keepdims=True))
+    """(A, n) the logarithms of probabilities proportional to exp(u), (A, n)."""
+    u = u - u.max(axis=0)
+    return u - np.log(np.exp(u).sum(axis=0))
