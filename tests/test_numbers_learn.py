@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -59,8 +60,14 @@ def fit(table):
 
 
 @pytest.fixture(scope="module")
-def cells():
-    return learned(shop(2_400), approximation="partition")
+def cells(tmp_path_factory):
+    """With a limit, cells are recommended in any case; 50 of 2,000 rows have no reward."""
+    table = continuous.to_table(continuous.record(CLINIC, 2_000, seed=0))
+    table["reward"] = np.where(np.arange(2_000) % 40 == 7, np.nan, table["reward"])
+    words = {**DOSES, "approximation": "partition", "costs": "side_effect", "limits": "side_effect<=0.9"}
+    aside = tmp_path_factory.mktemp("aside") / "bad.csv"
+    known = {"reward_range": (-5.0, 5.0), "value_range": (-60.0, 5.0), "cost_ranges": {"side_effect": (0.0, 1.0)}}
+    return dualq.learn(table, **words, **known, skip_bad=True, quarantine=aside)
 
 
 @pytest.fixture(scope="module")
@@ -91,21 +98,49 @@ def test_a_functions_value_is_never_promised_and_cells_say_on_which_condition(fi
     assert not fit.promised
     assert fit.certificate is None
     assert "no bound of such a policy can be proven" in fit.withheld[-1]
-    assert cells.approximation in ("partition", "clone")
-    if cells.cells is not None:
-        assert cells.conditions[0] == "the cells lose nothing that matters"
-        assert cells.promised == (cells.certificate is not None and not cells.withheld)
-        assert (cells.inside.found and "the cells lose information" in cells.withheld) or not cells.inside.found
+    assert cells.approximation == "partition"
+    assert cells.conditions[0] == "the cells lose nothing that matters"
+    assert cells.inside.found
+    assert "the cells lose information" in cells.withheld
+    assert not cells.promised
+
+
+def test_what_a_user_knows_reaches_the_table_of_the_cells(cells):
+    counts = cells.cells.counts
+    assert counts.reward_range == (-5.0, 5.0)
+    assert counts.range_known
+    assert counts.cost_ranges_known == {"side_effect"}
+    assert cells.certificate.value_range == (-60.0, 5.0)
+    assert not any("no reward lies outside" in words for words in cells.conditions)
+
+
+def test_rows_set_aside_withhold_the_promise_of_cells_until_somebody_vouches_for_them(cells):
+    assert cells.left_out[1] == 50
+    vouched = replace(cells, cells=type(cells.cells)(replace(cells.cells.proven, assumed=("set aside",))))
+    doubt = "2.5% of the rows were set aside, and nothing says that they are like the others"
+    assert set(cells.withheld) - set(vouched.withheld) == {doubt}
+    assert "the 50 rows set aside are like the others" in vouched.conditions
+
+
+def test_a_limit_of_cells_is_proven_only_where_their_proof_holds(cells):
+    proven = replace(cells, limits=(replace(cells.limits[0], proven=True),))
+    assert proven.withheld
+    assert not proven.limits_kept
+    assert proven.summary()["limits"][0]["basis"] == "estimated"
+    (limit,) = proven.limits
+    assert limit.basis(withheld=False) == "proven"
+    assert replace(limit, proven=False).basis(withheld=False) == "estimated"
+    assert replace(limit, proven=False, bound=0.01).basis(withheld=False) == "missed"
 
 
 def test_the_clone_is_always_a_candidate_and_the_chosen_one_is_clearly_better(fit, cells):
     for one in (fit, cells):
         assert [c.name for c in one.candidates].count("clone") == 1
-        if one.approximation == "clone":
-            assert one.verdict == "no worse"
-        else:
-            assert one.gain.value > 2 * one.gain.standard_error
-            assert one.verdict == "better"
+    if fit.approximation == "clone":
+        assert fit.verdict == "no worse"
+    else:
+        assert fit.gain.value > 2 * fit.gain.standard_error
+        assert fit.verdict == "better"
 
 
 def test_a_log_that_contradicts_itself_has_no_error_and_is_not_to_be_used():
@@ -253,6 +288,14 @@ def test_act_needs_neither_scipy_nor_numba_nor_jax(run, fit):
         ({"start": {"stock": 3.0}}, "level is missing"),
         ({"pessimism": 2.0}, "pessimism is 2.0, and needs a table of states"),
         ({"solver": "online"}, "solver is 'online', and needs a table of states"),
+        (
+            {"reward_range": (-99.0, 99.0)},
+            "reward_range is (-99.0, 99.0), and needs a table of states; leave it out, or",
+        ),
+        ({"value_range": (0.0, 9.0), "approximation": "neural"}, "value_range is (0.0, 9.0), and needs a table"),
+        ({"value_range": (9.0, 0.0), "approximation": "auto"}, "value_range"),
+        ({"assume": "set aside"}, "assume is 'set aside', and needs a table of states; leave it out, or learn with"),
+        ({"looks": 2, "approximation": "auto", "limits": "level<=0.1"}, "looks is 2, and needs a table of states"),
         ({"limits": "stockout<=0.1"}, "its costs are none"),
         ({"state": ["stock", "note"]}, "'note' has 1,500 different labels in 1,4"),
         ({"discount": 1.0}, "discount is 1"),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from dualq.base import door
 from dualq.logs import Argument, Start
 from dualq.offline.approximate.asked import Asked as NumberTask
-from dualq.offline.approximate.asked import check_approximation, check_is_for_numbers, is_of_numbers
+from dualq.offline.approximate.asked import Known, check_approximation, check_is_for_numbers, is_of_numbers
 from dualq.offline.fit import Fit
 from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.stages import check_words, count, model, prove, read, solve
@@ -83,10 +83,13 @@ def learn(
     opened = read(log, discount, approximation, **columns)
     if is_of_numbers(opened, approximation):
         other = {"solver": None if solver == "exact" else solver, "margin": None if margin == "certified" else margin}
-        check_is_for_numbers(pessimism=pessimism, value_range=value_range, looks=None if looks == 1 else looks, **other)
+        check_is_for_numbers(pessimism=pessimism, **other)
+        known = Known(value_range, looks, tuple(assumed))
+        asked = NumberTask(approximation, discount, confidence, start, limits, certificate, known)
+        asked.check_known(columns.get("reward_range"), columns.get("cost_ranges"))
         from dualq.offline.approximate.learning import learn_numbers  # tables need none of it
 
-        return learn_numbers(opened, NumberTask(approximation, discount, confidence, start, limits, certificate), begin)
+        return learn_numbers(opened, asked, begin)
     begin("Counting the log's rows")
     counted = count(opened, start, discount)
     begin("Learning (the first run also compiles)")

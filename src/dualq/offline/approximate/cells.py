@@ -2,7 +2,8 @@
 
 Cells are grown on earlier rows than those that are counted (partition.py); of the earlier ones the table knows only
 how much they paid and cost, so that no range is narrower than what was seen. The table has coverage, limits and a
-certificate, which hold if the cells lose nothing that matters; a test inside the cells speaks against it.
+certificate, which hold if the cells lose nothing that matters; a test inside the cells speaks against it. What a user
+knows beyond the rows, such as what rewards can be, is known of the cells too.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from dualq.base import Label, States
 from dualq.logs import Finding, NumberRows, Start
+from dualq.offline.approximate.asked import NOTHING, Known
 from dualq.offline.approximate.partition import (
     CellRule,
     Partition,
@@ -69,14 +71,16 @@ def cell_fit(
     limits: LimitsGiven | None = None,
     certificate: str | None = None,
     seed: int = 0,
+    known: Known = NOTHING,
 ) -> CellFit:
     """Grow cells on the earlier rows, and learn from the later ones on them; value is measured at `start`."""
     early, later = earlier_and_later(rows)
     partition = partition_of(early, discount, seed)
-    log = cell_log(later, partition).having_seen(_range(rows.r), {name: _range(c) for name, c in rows.costs.items()})
+    log = cell_log(later, partition, rows.reward_range, rows.cost_ranges)
+    log = log.having_seen(_range(rows.r), {name: _range(c) for name, c in rows.costs.items()})
     counted = count(read(log, discount), _weights(partition, start) if isinstance(start, States) else start, discount)
-    solved = solve(model(counted, discount), "exact", limits, "certified", confidence, certificate)
-    fit = Fit(prove(solved, confidence, certificate))
+    solved = solve(model(counted, discount), "exact", limits, "certified", confidence, certificate, known.looks)
+    fit = Fit(prove(solved, confidence, certificate, known.value_range, known.assumed, known.looks))
     V = counted.counts.support.to_log(solved.solution.V)
     return CellFit(partition, fit, lost_inside(later, partition, V, discount))
 

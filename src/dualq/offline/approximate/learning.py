@@ -126,8 +126,7 @@ def check_labels(rows: NumberRows) -> None:
 
 def _learners(asked: Asked, rows: NumberRows) -> tuple[list[str], list[str]]:
     """Which learners are tried; and what to say of those that are not."""
-    cells = asked.approximation == "partition" or (asked.approximation == "auto" and asked.limits is None)
-    few = cells and not _enough_for_cells(rows, asked.seed)
+    few = asked.of_cells and not _enough_for_cells(rows, asked.seed)
     if few and asked.approximation == "partition":
         right = "learn with approximation linear, or cut the numbers into bins"
         raise LogError(f"cells need about {CELLS:,} rows, and the log has {len(rows):,}; {right}")
@@ -228,7 +227,8 @@ class Task:
         """The table of the cells, with its certificate."""
         asked = self.asked
         limits, start = asked.limits, self.start if isinstance(asked.start, Mapping) else asked.start
-        return cell_fit(self.rows, asked.discount, asked.confidence, start, limits, asked.certificate, asked.seed)
+        proof = asked.certificate, asked.seed, asked.known
+        return cell_fit(self.rows, asked.discount, asked.confidence, start, limits, *proof)
 
     def candidates(self, learner: str) -> list[Candidate]:
         """The policies of a learner, judged."""

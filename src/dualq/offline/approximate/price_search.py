@@ -54,7 +54,13 @@ class PricedLimit:
         """Whether it is expected to be kept, with the margin; nothing is promised."""
         return excess(self.sense, self.bound, self.estimate) <= 0.0
 
-    def summary(self) -> dict[str, object]:
+    def basis(self, withheld: bool) -> str:
+        """What it rests on: "proven", where what is proven is not withheld; "estimated"; or "missed"."""
+        if self.proven and not withheld:
+            return "proven"
+        return "estimated" if excess(self.sense, self.bound, Estimate(self.estimate.value, 0.0)) <= 0.0 else "missed"
+
+    def summary(self, withheld: bool) -> dict[str, object]:
         """As plain values."""
         return {
             "name": self.name,
@@ -65,7 +71,7 @@ class PricedLimit:
             "logged": self.logged.value,
             "price": self.price,
             "kept": self.kept,
-            "basis": "proven" if self.proven else "estimated",
+            "basis": self.basis(withheld),
         }
 
 
