@@ -10,9 +10,11 @@ from scipy.stats import multivariate_normal
 
 from dualq.base import Labels, StateColumns, States
 from dualq.logs import NumberRows
+from dualq.offline.approximate.design import Design
 from dualq.offline.approximate.evaluation import Evaluator
 from dualq.offline.approximate.exogenous import Exogenous
 from dualq.offline.approximate.features import Features
+from dualq.offline.approximate.news import News
 from dualq.offline.approximate.shrinkage import MOST, SHARED, groups_of, ridge_of
 
 
@@ -70,6 +72,15 @@ def market(seed, episodes=30, steps=20):
     columns, episode = StateColumns(("mood",), {}), np.repeat(np.arange(episodes), steps)
     here, then = (States(x.reshape(-1, 1), np.zeros((x.size, 0), np.int64)) for x in (s, t))
     return NumberRows(columns, Labels(2), here, a.ravel(), r.ravel(), then, np.zeros(a.size, bool), episode)
+
+
+def test_moments_of_what_is_quiet_need_no_row_again():
+    """From the moments of y, and from every row freed of its news."""
+    rows = market(3)
+    news = News.of(Design.of(rows, Features.of(rows, 12)))
+    y = np.column_stack([news.design.rows.r, np.random.default_rng(0).normal(size=len(rows))])
+    assert news.eps.shape[1] == 1
+    assert np.allclose(news.quiet_onto_psi(y), news.design.onto_psi(news.quiet(y)), rtol=1e-9, atol=1e-12)
 
 
 def always_one(states):

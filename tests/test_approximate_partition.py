@@ -10,7 +10,7 @@ from dualq.base import Labels, LogError, StateColumns, States
 from dualq.logs import NumberRows
 from dualq.model import FunctionPolicy
 from dualq.offline.approximate.asked import Known
-from dualq.offline.approximate.cells import cell_fit
+from dualq.offline.approximate.cells import cell_table
 from dualq.offline.approximate.partition import (
     CellRule,
     Partition,
@@ -280,7 +280,7 @@ def test_earlier_rows_widen_what_was_seen_and_make_nothing_known():
     rows = some_rows(n=4000)
     r, hurt = rows.r.copy(), rows.costs["hurt"].copy()
     r[3], hurt[4] = 50.0, 7.0
-    counts = cell_fit(replace(rows.earning(r), costs={"hurt": hurt}), DISCOUNT).fit.counts
+    counts = cell_table(replace(rows.earning(r), costs={"hurt": hurt}), DISCOUNT).proven().fit.counts
     assert counts.reward_range == (r.min(), 50.0)
     assert counts.cost_ranges["hurt"] == (hurt.min(), 7.0)
     assert not counts.range_known
@@ -297,13 +297,13 @@ def test_what_a_user_knows_is_proven_with_as_on_a_table_of_labels():
     """The same cells, learned from as a log of labels by `learn`."""
     rows = replace(some_rows(n=4000), reward_range=(-9.0, 9.0), cost_ranges={"hurt": (0.0, 2.0)})
     known = Known(value_range=(-30.0, 40.0), looks=3)
-    found = cell_fit(rows, DISCOUNT, certificate="proven", known=known)
+    found = cell_table(rows, DISCOUNT, certificate="proven", known=known).proven(0.95, "proven", known)
     log = cell_log(earlier_and_later(rows)[1], found.partition, (-9.0, 9.0), {"hurt": (0.0, 2.0)})
     table = dualq.learn(log, discount=DISCOUNT, value_range=(-30.0, 40.0), looks=3)
     assert found.fit.certificate.lower == table.certificate.lower
     assert found.fit.certificate.upper == table.certificate.upper
     assert found.fit.counts.cost_ranges_known == {"hurt"}
-    free = cell_fit(replace(rows, reward_range=None), DISCOUNT, certificate="proven").fit.certificate
+    free = cell_table(replace(rows, reward_range=None), DISCOUNT).proven(certificate="proven").fit.certificate
     assert (free.lower, free.upper) != (table.certificate.lower, table.certificate.upper)
 
 
@@ -312,7 +312,7 @@ def test_value_is_measured_where_it_is_asked_for():
     rows = some_rows(n=4000)
     some = rows.state.at(np.arange(37))
     for start, states in (("log", None), ("episodes", None), (some, some)):
-        found = cell_fit(rows, DISCOUNT, start=start)
+        found = cell_table(rows, DISCOUNT, start=start).proven()
         _, later = earlier_and_later(rows)
         asked = {"log": later.state, "episodes": later.starts}[start] if states is None else states
         weights = np.bincount(found.partition.cells(asked), minlength=len(found.partition)) / len(asked)

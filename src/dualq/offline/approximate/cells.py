@@ -9,6 +9,7 @@ knows beyond the rows, such as what rewards can be, is known of the cells too.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from dualq.offline.approximate.price_search import PricedLimit
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.fit import Fit
 from dualq.offline.limited.parsing import LimitsGiven
-from dualq.offline.stages import count, model, prove, read, solve
+from dualq.offline.stages import Solved, count, model, prove, read, solve
 
 Array = np.ndarray
 
@@ -63,7 +64,28 @@ class CellFit:
         ]
 
 
-def cell_fit(
+class CellTable(NamedTuple):
+    """The cells, the rows that are counted on them, and their table, solved: enough for a rule."""
+
+    partition: Partition
+    later: NumberRows
+    solved: Solved
+
+    @property
+    def rule(self) -> CellRule:
+        """The recommended policy, over states of numbers."""
+        return cell_rule(self.partition, self.solved.policy)
+
+    def proven(self, confidence: float = 0.95, certificate: str | None = None, known: Known = NOTHING) -> CellFit:
+        """With all that may be said of it."""
+        modelled = self.solved.modelled
+        V = modelled.counted.counts.support.to_log(self.solved.solution.V)
+        inside = lost_inside(self.later, self.partition, V, modelled.discount)
+        said = known.value_range, known.assumed, known.looks
+        return CellFit(self.partition, Fit(prove(self.solved, confidence, certificate, *said)), inside)
+
+
+def cell_table(
     rows: NumberRows,
     discount: float,
     confidence: float = 0.95,
@@ -72,7 +94,7 @@ def cell_fit(
     certificate: str | None = None,
     seed: int = 0,
     known: Known = NOTHING,
-) -> CellFit:
+) -> CellTable:
     """Grow cells on the earlier rows, and learn from the later ones on them; value is measured at `start`."""
     early, later = earlier_and_later(rows)
     partition = partition_of(early, discount, seed)
@@ -80,9 +102,7 @@ def cell_fit(
     log = log.having_seen(_range(rows.r), {name: _range(c) for name, c in rows.costs.items()})
     counted = count(read(log, discount), _weights(partition, start) if isinstance(start, States) else start, discount)
     solved = solve(model(counted, discount), "exact", limits, "certified", confidence, certificate, known.looks)
-    fit = Fit(prove(solved, confidence, certificate, known.value_range, known.assumed, known.looks))
-    V = counted.counts.support.to_log(solved.solution.V)
-    return CellFit(partition, fit, lost_inside(later, partition, V, discount))
+    return CellTable(partition, later, solved)
 
 
 def _range(x: Array) -> tuple[float, float]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from dualq.logs import NumberRows
 from dualq.offline.approximate.features import Features
-from dualq.offline.approximate.psi import by_action, squared, with_shared
+from dualq.offline.approximate.psi import squared, with_shared
 from dualq.offline.approximate.shrinkage import LEAST, groups_of, ridge_of
 
 Array = np.ndarray
@@ -18,7 +19,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Features of states and next states, held whole: for few features."""
+    """Features of states and next states, held whole: for few features. Rows of one action stand together."""
 
     rows: NumberRows
     x: Array  # (n, D)
@@ -27,7 +28,8 @@ class Design:
 
     @classmethod
     def of(cls, rows: NumberRows, phi: Features) -> Design:
-        """Of rows that are followed by a state wherever they have not ended."""
+        """Of rows that are followed by a state wherever they have not ended, in the order of their actions."""
+        rows = rows.at(np.argsort(rows.a, kind="stable"))
         return cls(rows, phi(rows.state), phi(rows.next_state), phi.inputs.width)
 
     @property
@@ -38,7 +40,7 @@ class Design:
     @cached_property
     def S(self) -> Array:
         """(p, p) mean psi psi'."""
-        return squared(by_action(self.x, self.x, self.rows.a, self.actions) / len(self.rows))
+        return squared(np.stack([self.x[at].T @ self.x[at] for at in self.taken]) / len(self.rows))
 
     @cached_property
     def groups(self) -> Array:
@@ -46,9 +48,10 @@ class Design:
         return groups_of(self.x.shape[1], self.inputs, self.actions)
 
     @cached_property
-    def taken(self) -> list[Array]:
+    def taken(self) -> list[slice]:
         """The rows of each action."""
-        return [np.flatnonzero(self.rows.a == b) for b in range(self.actions)]
+        edges = np.searchsorted(self.rows.a, np.arange(self.actions + 1)).tolist()
+        return [slice(begin, end) for begin, end in pairwise(edges)]
 
     def onto_psi(self, y: Array) -> Array:
         """(p, k) mean psi y'."""
@@ -56,11 +59,8 @@ class Design:
 
     def at_rows(self, beta: Array) -> Array:
         """(n, k) psi'beta of coefficients (p, k)."""
-        blocks = beta.reshape(self.actions + 1, self.x.shape[1], -1)
-        out = self.x @ blocks[0]
-        for at, block in zip(self.taken, blocks[1:], strict=True):
-            out[at] += self.x[at] @ block
-        return out
+        shared, *added = beta.reshape(self.actions + 1, self.x.shape[1], -1)
+        return np.concatenate([self.x[at] @ (shared + own) for at, own in zip(self.taken, added, strict=True)])
 
     def ridge(self, y: Array, least: float = LEAST) -> Array:
         """(p,) that the rows ask for where y (n,) is foretold."""

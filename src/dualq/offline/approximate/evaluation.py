@@ -23,7 +23,7 @@ been weighed takes two products.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -37,12 +37,11 @@ from dualq.offline.approximate.exogenous import Exogenous
 from dualq.offline.approximate.features import Features, Phi
 from dualq.offline.approximate.inputs import Inputs
 from dualq.offline.approximate.psi import (
+    Seen,
     by_action,
     chunks,
-    expected,
-    features_of,
     followed,
-    mixed,
+    onward,
     per_action,
     ridge,
     squared,
@@ -97,7 +96,7 @@ class Evaluation:
     def values(self) -> ActionValues:
         """What each action is worth, if the rule decides afterwards."""
         by = self._weighed.by
-        return ActionValues(by.phi, per_action(self.theta, len(by.outer)), self.offset)
+        return ActionValues(by.here.phi, per_action(self.theta, len(by.outer)), self.offset)
 
     @property
     def _weighed(self) -> Weighed:
@@ -273,7 +272,9 @@ class Evaluator:
     rows: NumberRows
     discount: float
     start: States
-    phi: Phi
+    here: Seen  # features of the rows' states
+    then: Seen  # of the next ones
+    first: Seen  # of the start states
     outer: Array  # (A, D, D) mean of 1{a_i = a} phi phi'
     factor: tuple[Array, bool]  # of S
     seed: int
@@ -287,9 +288,12 @@ class Evaluator:
             found = f"{count(len(rows), 'row')} and {count(len(start), 'start state')}"
             raise LogError(f"{found}: too few to value a policy with")
         rows, phi = followed(rows), basis_of(rows, seed) if phi is None else phi
-        outer = total(by_action(x, x, a, len(rows.actions)) for x, a in features_of(phi, rows)) / len(rows)
+        here, n = Seen(phi, rows.state), len(rows)
+        outer = total(by_action(x := here.at(at), x, rows.a[at], len(rows.actions)) for at in chunks(n)) / n
         S = squared(outer) + np.diag(ridge(RIDGE_S, *outer.shape[:2]))
-        return cls(rows, discount, start, phi, outer, cho_factor(S), seed)
+        return cls(
+            rows, discount, start, here, Seen(phi, rows.next_state), Seen(phi, start), outer, cho_factor(S), seed
+        )
 
     def without_news(self) -> Evaluator:
         """The same, where what is news to every action counts as often as its state comes."""
@@ -304,19 +308,14 @@ class Evaluator:
         """The density of where a rule goes, against the rows."""
         rows, (A, D) = self.rows, self.outer.shape[:2]
         next_pi, start_pi = rule(rows.next_state) * rows.live[:, None], rule(self.start)
-        onward = total(self._onward(rows.at(at), next_pi[at]) for at in chunks(len(rows)))
-        M = squared(self.outer) - self.discount * with_shared(onward) / len(rows)
-        psi_0 = total(mixed(self.phi(self.start.at(at)), start_pi[at]).sum(axis=0) for at in chunks(len(self.start)))
+        follow = total(onward(self.here.at(at), rows.a[at], self.then.at(at), next_pi[at]) for at in chunks(len(rows)))
+        M = squared(self.outer) - self.discount * with_shared(follow) / len(rows)
+        psi_0 = with_shared(self.first.onto(start_pi).T[:, :, None])[:, 0]
         M_S = cho_solve(self.factor, M)  # S^-1 M
         H = M.T @ M_S + np.diag(ridge(RIDGE_H, A, D))
         H_factor = cho_factor((H + H.T) / 2.0)
         nu = M_S @ cho_solve(H_factor, psi_0 / len(self.start))
         return Weighed(self, next_pi, start_pi, M_S, H_factor, nu)
-
-    def _onward(self, part: NumberRows, next_pi: Array) -> Array:
-        """(A, D, p) sum of phi psi_pi(s')' over the rows of each action."""
-        onward = mixed(self.phi(part.next_state), next_pi, part.live)
-        return by_action(self.phi(part.state), onward, part.a, len(self.outer))
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,21 +335,20 @@ class Weighed:
         return self._at_rows(self.nu)
 
     def _at_rows(self, theta: Array) -> Array:
-        parts = per_action(theta, len(self.by.outer))
-        pieces = [np.einsum("ij,ji->i", x, parts[:, a]) for x, a in features_of(self.by.phi, self.by.rows)]
-        return np.concatenate(pieces)
+        q = self.by.here.times(per_action(theta, len(self.by.outer)))
+        return q[np.arange(len(q)), self.by.rows.a]
 
     def earning(self, rewards: Array) -> Evaluation:
         """The value of the rule where the rows earn these; times 1 - discount, an average per step."""
         by, rows = self.by, self.by.rows
         centre = 0.0 if rows.ended.any() else float(rewards.mean())  # a constant is worth centre / (1 - alpha) anywhere
         r = rewards - centre
-        b = total(by_action(x, r[at][:, None], a, len(by.outer)) for at, (x, a) in self._parts()) / len(rows)
-        theta = cho_solve(self.H_factor, self.M_S.T @ with_shared(b)[:, 0])
+        b = by.here.onto(np.where(rows.a[:, None] == np.arange(len(by.outer)), r[:, None], 0.0)) / len(rows)
+        theta = cho_solve(self.H_factor, self.M_S.T @ with_shared(b.T[:, :, None])[:, 0])
         parts = per_action(theta, len(by.outer))
-        next_v = expected(by.phi, rows.next_state, parts, self.next_pi)
+        next_v = (by.then.times(parts) * self.next_pi).sum(axis=1)
         offset = centre / (1.0 - by.discount)
-        start_v = expected(by.phi, by.start, parts, self.start_pi) + offset
+        start_v = (by.first.times(parts) * self.start_pi).sum(axis=1) + offset
         delta = r + by.discount * next_v - self._at_rows(theta)
         each = self.mu * delta - (0.0 if by.news is None else by.news.uncalled(self.mu, delta))
         z = np.bincount(rows.clusters, each) / len(rows)
@@ -359,9 +357,6 @@ class Weighed:
         return Evaluation(
             value, error_of(z, start_v), size, z, start_v, self.mu, delta, each, theta, offset, rows, by.seed, self
         )
-
-    def _parts(self) -> Iterator[tuple[Array, tuple[Array, Array]]]:
-        return zip(chunks(len(self.by.rows)), features_of(self.by.phi, self.by.rows), strict=True)
 
 
 def effective_size(mu: Array) -> float:

@@ -26,17 +26,17 @@ SETTLED = 1e-3  # deviations of the reward
 def iterated(news: News, discount: float, behaviour: Rule) -> Array:
     """(D, A) coefficients of q."""
     design, rows = news.design, news.design.rows
-    allowed = supported(behaviour(rows.next_state))
+    barred = np.where(supported(behaviour(rows.next_state)), 0.0, -np.inf).T
     centre = 0.0 if rows.ended.any() else float(rows.r.mean())  # a constant is worth the same everywhere
     r = rows.r - centre
     lowest, highest = min(r.min(), 0.0) / (1.0 - discount), max(r.max(), 0.0) / (1.0 - discount)
     beta, factor = np.zeros(len(design.S)), None
     for k in range(ITERATIONS):
-        q = np.where(allowed, design.x_next @ per_action(beta, design.actions), -np.inf)
-        y = news.quiet((r + discount * rows.live * np.clip(q.max(axis=1), lowest, highest))[:, None])
+        q = per_action(beta, design.actions).T @ design.x_next.T + barred
+        y = (r + discount * rows.live * np.clip(q.max(axis=0), lowest, highest))[:, None]
         if factor is None or (k < ADAPTED and k % EVERY == 0):
-            factor = design.factor(design.ridge(y[:, 0]))
-        new = cho_solve(factor, design.onto_psi(y)[:, 0])
+            factor = design.factor(design.ridge(news.quiet(y)[:, 0]))
+        new = cho_solve(factor, news.quiet_onto_psi(y)[:, 0])
         step, beta = np.abs(design.at_rows((new - beta)[:, None])).max(), new
         if step <= SETTLED * r.std():
             break

@@ -21,7 +21,7 @@ from dualq.logs import NumberRows, Start, number_checks
 from dualq.model import Rule, Words
 from dualq.offline.approximate.asked import Asked
 from dualq.offline.approximate.candidates import CLONE, Candidate, Choice, choose
-from dualq.offline.approximate.cells import CellFit, cell_fit
+from dualq.offline.approximate.cells import CellFit, CellTable, cell_table
 from dualq.offline.approximate.evaluation import LEAST_EFFECTIVE, Honest, Judges, Learner, honest, judges
 from dualq.offline.approximate.fit import NumberFit
 from dualq.offline.approximate.linear import clone, learned_linear, learned_quickly
@@ -59,20 +59,21 @@ def learn_numbers(opened: Read, asked: Asked, begin: Begin) -> NumberFit:
     where, starts = starts_of(rows, asked.start, asked.discount)
     task = Task(rows, asked, starts, begin)
     names, remarks = _learners(asked, rows)
-    cells = task.cells if names == ["partition"] else None
+    found: dict[str, Honest] = {}
     limits: Sequence[PricedLimit] = ()
-    if cells is not None:
-        candidates, limits = [task.of_cells(cells)], cells.limits
-    elif asked.limits is not None:
-        candidates, limits = task.limited(names[0], limits_on(rows, asked.limits))
+    if asked.limits is not None and names != ["partition"]:
+        found, limits = task.limited(names[0], limits_on(rows, asked.limits))
     else:
-        candidates = [one for name in names for one in task.candidates(name)]
-    candidates = [*candidates, task.clone]
+        for name in names:
+            found |= task.honest(name)
+        limits = task.cells.limits if names == ["partition"] else ()
+    clone = found.pop(CLONE, None)
+    found[CLONE] = task.honest(CLONE)[CLONE] if clone is None else clone
+    candidates = [task.judged(name, one) for name, one in found.items()]
     choice = Choice(0, _kept(names[0], limits)) if limits else choose(candidates)
     chosen = candidates[choice.place]
+    candidates[choice.place] = chosen = replace(chosen, costs=task.costs(found[chosen.name]))
     cells = task.cells if chosen.learner == "partition" else None
-    if cells is not None:
-        candidates[choice.place] = chosen = replace(chosen, rule=cells.rule)
     begin("Explaining")
     return NumberFit(
         read=opened,
@@ -168,13 +169,9 @@ def _sample(rows: NumberRows, seed: int) -> NumberRows:
 # ---- learners, all of one shape
 
 
-def _cells(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
-    return {"partition": cell_fit(rows, discount, seed=seed).rule}
-
-
 def _linear(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
     found = learned_linear(rows, discount, seed)
-    return {"linear": found["linear"], "linear, iterated": found["iterated"]}
+    return {"linear": found["linear"], "linear, iterated": found["iterated"], CLONE: found["clone"]}
 
 
 def _quick(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
@@ -190,7 +187,7 @@ def _clone(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
     return {CLONE: clone(rows, seed)}
 
 
-LEARNERS: dict[str, Learner] = {"partition": _cells, "linear": _linear, "neural": _neural, CLONE: _clone}
+LEARNERS: dict[str, Learner] = {"linear": _linear, "neural": _neural, CLONE: _clone}
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,37 +215,32 @@ class Task:
         return Estimate(self.logged.value, self.logged.standard_error)
 
     @cached_property
-    def clone(self) -> Candidate:
-        """What does as was logged."""
-        return self.candidates(CLONE)[0]
-
-    @cached_property
-    def cells(self) -> CellFit:
-        """The table of the cells, with its certificate."""
+    def table(self) -> CellTable:
+        """The table of the cells."""
         asked = self.asked
         limits, start = asked.limits, self.start if isinstance(asked.start, Mapping) else asked.start
         proof = asked.certificate, asked.seed, asked.known
-        return cell_fit(self.rows, asked.discount, asked.confidence, start, limits, *proof)
+        return cell_table(self.rows, asked.discount, asked.confidence, start, limits, *proof)
 
-    def candidates(self, learner: str) -> list[Candidate]:
-        """The policies of a learner, judged."""
+    @cached_property
+    def cells(self) -> CellFit:
+        """The same with its certificate."""
+        return self.table.proven(self.asked.confidence, self.asked.certificate, self.asked.known)
+
+    def honest(self, learner: str) -> dict[str, Honest]:
+        """The policies of a learner, valued."""
         self.begin("Imitating what was done so far" if learner == CLONE else f"Learning ({learner})")
-        found = honest(self.rows, LEARNERS[learner], self.asked.discount, self.start, self.asked.seed, self.judges)
-        return [self._judged(name, one) for name, one in found.items()]
+        way = self._of_cells if learner == "partition" else LEARNERS[learner]
+        return honest(self.rows, way, self.asked.discount, self.start, self.asked.seed, self.judges)
 
-    def of_cells(self, cells: CellFit) -> Candidate:
+    def _of_cells(self, rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
         """The policy of the cells; with limits, the one that keeps them."""
-        self.begin("Learning (partition)")
-        limited = self.asked.limits
+        if rows is self.rows:
+            return {"partition": self.table.rule}
+        return {"partition": cell_table(rows, discount, limits=self.asked.limits, seed=seed).rule}
 
-        def learner(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
-            whole = rows is self.rows
-            return {"partition": (cells if whole else cell_fit(rows, discount, limits=limited, seed=seed)).rule}
-
-        found = honest(self.rows, learner, self.asked.discount, self.start, self.asked.seed, self.judges)
-        return self._judged("partition", found["partition"])
-
-    def _judged(self, name: str, one: Honest) -> Candidate:
+    def judged(self, name: str, one: Honest) -> Candidate:
+        """As a candidate."""
         error = one.standard_error if one.effective_size >= LEAST_EFFECTIVE else None
         apart = None if error is None else one.error_of_difference(self.logged.evaluation)
         return Candidate(
@@ -259,18 +251,20 @@ class Task:
             effective_size=one.effective_size,
             misfit=one.full.misfit,
             values=one.full.values,
-            costs={cost: self._cost(one, cost) for cost in self.rows.costs},
         )
 
+    def costs(self, one: Honest) -> dict[str, Estimate]:
+        """All of the log, on average per step."""
+        return {cost: self._cost(one, cost) for cost in self.rows.costs}
+
     def _cost(self, one: Honest, cost: str) -> Estimate:
-        """On average per step."""
         found, step = one.cost(cost), 1.0 - self.asked.discount
         error = found.standard_error if one.effective_size >= LEAST_EFFECTIVE else None
         return Estimate(step * found.value, None if error is None else step * error)
 
     # ---- limits
 
-    def limited(self, learner: str, bounds: Sequence[Words]) -> tuple[list[Candidate], list[PricedLimit]]:
+    def limited(self, learner: str, bounds: Sequence[Words]) -> tuple[dict[str, Honest], list[PricedLimit]]:
         """The policy of the lowest prices that keep the limits, and what became of these."""
         name = "neural, tilted" if learner == "neural" else learner  # the most even of the three
         way = _quick if learner == "linear" else LEARNERS[learner]
@@ -288,7 +282,7 @@ class Task:
             return {bound.name: self._cost(one, bound.name) for bound in bounds}
 
         found, prices = searched(self.rows, bounds, learned, costs)
-        return [self._judged(name, found)], [
+        return {name: found}, [
             PricedLimit(
                 bound.name, bound.sense, bound.bound, costs(found)[bound.name], self._logged_cost(bound.name), p
             )

@@ -54,6 +54,7 @@ COOLING = 0.5
 COOLEST = 1e-6  # of the first temperature
 NEWTON_STEPS = 50
 TOLERANCE = 1e-6  # of the squared Newton decrement, in temperatures
+ON_THE_WAY = 1e-4  # the same where the next temperature follows
 FEATURES = 40  # of v: more bend the policy after the noise of the rows
 DRAWS = 3  # of the waves: one draw may suit a problem by luck
 SHRINKINGS = 2
@@ -127,18 +128,18 @@ def clone(rows: NumberRows, seed: int = 0) -> LogisticRule:
     """Multinomial logistic regression of the action on the features of the state."""
     phi = few_features(rows, seed)
     A, x = len(rows.actions), phi(rows.state)
-    taken = (rows.a[:, None] == np.arange(A)).astype(float)
+    taken = (np.arange(A)[:, None] == rows.a).astype(float)
 
     def loss(flat: Array) -> tuple[float, Array]:
-        W = flat.reshape(-1, A)
-        log_pi = log_softmax(x @ W)
+        W = flat.reshape(A, -1)
+        log_pi = log_softmax(W @ x.T)
         slack = W * CLONE_RIDGE
-        slack[0] = 0.0
+        slack[:, 0] = 0.0
         value = -(taken * log_pi).sum() + 0.5 * (slack * W).sum()
-        return value / len(rows), (x.T @ (np.exp(log_pi) - taken) + slack).ravel() / len(rows)
+        return value / len(rows), ((np.exp(log_pi) - taken) @ x + slack).ravel() / len(rows)
 
-    found = minimize(loss, np.zeros(x.shape[1] * A), jac=True, method="L-BFGS-B", options={"maxiter": 200})
-    return LogisticRule(phi, found.x.reshape(-1, A))
+    found = minimize(loss, np.zeros(A * x.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 200})
+    return LogisticRule(phi, np.ascontiguousarray(found.x.reshape(A, -1).T))
 
 
 # ---- the convex problem
@@ -208,11 +209,11 @@ class Saddle:
         first = tau = float(np.abs(self.e_0 - self.E @ theta).max()) + np.finfo(float).tiny
         found = self._found(theta, tau)
         while tau > coolest * first:
-            theta, tau = self._newton(theta, tau, tolerance), tau * COOLING
+            theta, tau = self._newton(theta, tau, ON_THE_WAY), tau * COOLING
             found = self._found(theta, tau / COOLING)
             if effective_size(found.w) <= until:
                 break
-        return found
+        return self._found(self._newton(theta, found.tau, tolerance), found.tau)
 
     def _found(self, theta: Array, tau: float) -> Found:
         advantage = per_action(self.b_S - self.K_S @ theta, self.actions)

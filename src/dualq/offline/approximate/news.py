@@ -55,6 +55,20 @@ class News:
         ridge = np.where(self.design.groups < 0, 1e-6, 1e-3)
         return G, _factor(G), self.design.factor(ridge)
 
+    @cached_property
+    def _onto_psi(self) -> Array:
+        """(p, columns of G) mean psi G'."""
+        return self.design.onto_psi(self._apart[0])
+
+    def quiet_onto_psi(self, y: Array) -> Array:
+        """(p, k) mean psi quiet(y)', from the moments of y alone."""
+        b = self.design.onto_psi(y)
+        if self.eps.shape[1] == 0:
+            return b
+        G, news, psi = self._apart
+        rest = G.T @ y / len(y) - self._onto_psi.T @ cho_solve(psi, b)
+        return b - self._onto_psi @ cho_solve(news, rest)
+
     def quiet(self, y: Array) -> Array:
         """(n, k) y less what the news explain of each column."""
         if self.eps.shape[1] == 0:

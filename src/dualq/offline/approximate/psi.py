@@ -1,14 +1,14 @@
 """psi(s, a) = (phi(s), phi(s) x e_a) in blocks: what all actions share comes first, then what each adds.
 
 Moments of psi are sums over the rows of each action, so psi itself is never made: p = (A + 1) D, and a moment takes
-n D p products instead of n p^2. Features are made for some rows at a time.
+n D p products instead of n p^2. Features are made for some rows at a time, and held where they are not too many.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from functools import reduce
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 
 import numpy as np
 
@@ -18,7 +18,8 @@ from dualq.offline.approximate.features import Phi
 
 Array = np.ndarray
 
-CHUNK = 1 << 15  # rows whose features are held at once
+CHUNK = 1 << 15  # rows whose features are made at once
+HELD = 1 << 24  # features that are held, and not made again
 
 
 def chunks(n: int) -> Iterator[Array]:
@@ -46,6 +47,33 @@ def features_of(phi: Phi, rows: NumberRows) -> Iterator[tuple[Array, Array]]:
     return ((phi(rows.state.at(at)), rows.a[at]) for at in chunks(len(rows)))
 
 
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """The features of some states; cosines take longer to make than to read."""
+
+    phi: Phi
+    states: States
+
+    def at(self, places: Array) -> Array:
+        """(places, D)."""
+        if self._held is None:
+            return self.phi(self.states.at(places))
+        return self._held if places.size == len(self.states) else self._held[places]
+
+    @cached_property
+    def _held(self) -> Array | None:
+        width = self.phi(self.states.at(np.arange(1))).shape[1]
+        return self.phi(self.states) if width * len(self.states) <= HELD else None
+
+    def times(self, coefficients: Array) -> Array:
+        """(n, k) phi'coefficients."""
+        return np.concatenate([self.at(at) @ coefficients for at in chunks(len(self.states))])
+
+    def onto(self, y: Array) -> Array:
+        """(D, k) the sum of phi y'."""
+        return total(self.at(at).T @ y[at] for at in chunks(len(self.states)))
+
+
 def by_action(x: Array, y: Array, a: Array, A: int) -> Array:
     """(A, D, k) sum of x y' over the rows of each action."""
     return np.stack([x[a == b].T @ y[a == b] for b in range(A)])
@@ -65,22 +93,22 @@ def squared(outer: Array) -> Array:
     return with_shared(whole)
 
 
-def mixed(x: Array, pi: Array, live: Array | None = None) -> Array:
-    """(n, (A + 1) D) psi_pi; all 0 where nothing follows."""
-    shared = x if live is None else x * live[:, None]
-    return np.hstack([shared, *(x * pi[:, [a]] for a in range(pi.shape[1]))])
+def onward(x: Array, a: Array, x_next: Array, next_pi: Array) -> Array:
+    """(A, D, (A + 1) D) sum of phi psi_pi(s')' over the rows of each action; a rule that is certain leaves out most."""
+    A, D = next_pi.shape[1], x.shape[1]
+    blocks = np.zeros((A, D, A + 1, D))
+    for b in range(A):
+        for c in range(A):
+            at = np.flatnonzero((a == b) & (next_pi[:, c] > 0.0))
+            blocks[b, :, c + 1] = (x[at] * next_pi[at, c, None]).T @ x_next[at]
+    blocks[:, :, 0] = blocks[:, :, 1:].sum(axis=2)
+    return blocks.reshape(A, D, -1)
 
 
 def per_action(theta: Array, A: int) -> Array:
     """(D, A) coefficients of phi in psi(., a)'theta."""
     blocks = theta.reshape(A + 1, -1)
     return (blocks[0] + blocks[1:]).T
-
-
-def expected(phi: Phi, states: States, parts: Array, pi: Array) -> Array:
-    """(n,) sum_a pi(a|s) psi(s,a)'theta."""
-    pieces = [((phi(states.at(at)) @ parts) * pi[at]).sum(axis=1) for at in chunks(len(states))]
-    return np.concatenate(pieces)
 
 
 def ridge(sizes: tuple[float, float, float], A: int, D: int) -> Array:

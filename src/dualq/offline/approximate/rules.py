@@ -67,6 +67,6 @@ def supported(pi: Array, least: float = LEAST_LIKELY) -> Array:
 
 
 def log_softmax(u: Array) -> Array:
-    """(n, A) the logarithms of probabilities proportional to exp(u)."""
-    u = u - u.max(axis=1, keepdims=True)
-    return u - np.log(np.exp(u).sum(axis=1, keepdims=True))
+    """(A, n) the logarithms of probabilities proportional to exp(u), (A, n)."""
+    u = u - u.max(axis=0)
+    return u - np.log(np.exp(u).sum(axis=0))

@@ -211,9 +211,9 @@ def _r2(code: Array, y: Array, fitted: Array, seed: int, way: int) -> float:
     variance = float(test @ test)
     if variance <= 1e-24 * y.size * float(np.abs(y).max()) ** 2:  # nothing varies, beyond rounding
         return 0.0
-    predicted = np.zeros(others.size)
+    predicted, seen, asked = np.zeros(others.size), code[fitted], code[others]
     for state in _streams(seed, way):
-        _random_tree(code[fitted], train, LEAST_ROWS, state, code[others], predicted)
+        _random_tree(seen, train, LEAST_ROWS, state, asked, predicted)
     error = test - predicted / TREES
     return 1.0 - float(error @ error) / variance
 
