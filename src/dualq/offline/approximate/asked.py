@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from dualq.base import LogError, checked_interval
 from dualq.logs import Start
+from dualq.offline.approximate.own_features import FeaturesGiven
 from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.stages import Read
 
@@ -61,12 +62,19 @@ class Asked:
     limits: LimitsGiven | None
     certificate: str | None
     known: Known = NOTHING
+    features: FeaturesGiven | None = None  # of the linear learner; None: random waves
     seed: int = 0
 
     @property
     def of_cells(self) -> bool:
         """Whether cells are among what is tried: limits are kept by the linear learner, unless cells are asked for."""
         return self.approximation == "partition" or (self.approximation == "auto" and self.limits is None)
+
+    def check_features(self) -> None:
+        """A LogError where features are given to learners that have none."""
+        if self.features is not None and self.approximation not in ("auto", "linear"):
+            right = f"with approximation {self.approximation} leave it out"
+            raise LogError(f"features is for the linear learner; {right}", argument="features")
 
     def check_known(self, reward_range: object, cost_ranges: object) -> None:
         """A LogError where the user says what no learner that is tried can use."""

@@ -24,7 +24,7 @@ from dualq.offline.approximate.candidates import CLONE, Candidate, Choice, choos
 from dualq.offline.approximate.cells import CellFit, CellTable, cell_table
 from dualq.offline.approximate.evaluation import LEAST_EFFECTIVE, Honest, Judges, Learner, honest, judges
 from dualq.offline.approximate.fit import NumberFit
-from dualq.offline.approximate.linear import clone, learned_linear, learned_quickly
+from dualq.offline.approximate.linear import clone, learned_in, learned_linear, learned_quickly
 from dualq.offline.approximate.logged import Logged, logged
 from dualq.offline.approximate.neural import learned_neural
 from dualq.offline.approximate.partition import EARLY, FEWEST, earlier_and_later
@@ -169,15 +169,6 @@ def _sample(rows: NumberRows, seed: int) -> NumberRows:
 # ---- learners, all of one shape
 
 
-def _linear(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
-    found = learned_linear(rows, discount, seed)
-    return {"linear": found["linear"], "linear, iterated": found["iterated"], CLONE: found["clone"]}
-
-
-def _quick(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
-    return {"linear": learned_quickly(rows, discount, seed)}
-
-
 def _neural(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
     found = learned_neural(rows, discount, seed)
     return {f"neural, {name}": rule for name, rule in found.items() if name != CLONE}
@@ -187,7 +178,7 @@ def _clone(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
     return {CLONE: clone(rows, seed)}
 
 
-LEARNERS: dict[str, Learner] = {"linear": _linear, "neural": _neural, CLONE: _clone}
+LEARNERS: dict[str, Learner] = {"neural": _neural, CLONE: _clone}
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,8 +221,17 @@ class Task:
     def honest(self, learner: str) -> dict[str, Honest]:
         """The policies of a learner, valued."""
         self.begin("Imitating what was done so far" if learner == CLONE else f"Learning ({learner})")
-        way = self._of_cells if learner == "partition" else LEARNERS[learner]
-        return honest(self.rows, way, self.asked.discount, self.start, self.asked.seed, self.judges)
+        ways = {**LEARNERS, "partition": self._of_cells, "linear": self._linear}
+        return honest(self.rows, ways[learner], self.asked.discount, self.start, self.asked.seed, self.judges)
+
+    def _linear(self, rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
+        """In waves, or in the features that the user gave."""
+        given = self.asked.features
+        found = learned_linear(rows, discount, seed) if given is None else learned_in(given, rows, discount, seed)
+        return {"linear": found["linear"], "linear, iterated": found["iterated"], CLONE: found["clone"]}
+
+    def _quickly(self, rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
+        return {"linear": learned_quickly(rows, discount, seed, self.asked.features)}
 
     def _of_cells(self, rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
         """The policy of the cells; with limits, the one that keeps them."""
@@ -267,7 +267,7 @@ class Task:
     def limited(self, learner: str, bounds: Sequence[Words]) -> tuple[dict[str, Honest], list[PricedLimit]]:
         """The policy of the lowest prices that keep the limits, and what became of these."""
         name = "neural, tilted" if learner == "neural" else learner  # the most even of the three
-        way = _quick if learner == "linear" else LEARNERS[learner]
+        way = self._quickly if learner == "linear" else LEARNERS[learner]
 
         def learned(prices: Array) -> Honest:
             self.begin(f"Learning ({learner}) at the prices {', '.join(f'{price:.3g}' for price in prices)}")
