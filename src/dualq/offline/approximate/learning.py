@@ -28,7 +28,7 @@ from dualq.offline.approximate.linear import clone, learned_in, learned_linear, 
 from dualq.offline.approximate.logged import Logged, logged
 from dualq.offline.approximate.neural import learned_neural
 from dualq.offline.approximate.partition import EARLY, FEWEST, earlier_and_later
-from dualq.offline.approximate.price_search import PricedLimit, limits_on, priced, searched
+from dualq.offline.approximate.price_search import PricedLimit, limits_on, no_surer_than_counted, priced, searched
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.stages import Read
 
@@ -260,7 +260,8 @@ class Task:
     def _cost(self, one: Honest, cost: str) -> Estimate:
         found, step = one.cost(cost), 1.0 - self.asked.discount
         error = found.standard_error if one.effective_size >= LEAST_EFFECTIVE else None
-        return Estimate(step * found.value, None if error is None else step * error)
+        mean = Estimate(step * found.value, None if error is None else step * error)
+        return no_surer_than_counted(mean, self.rows.costs[cost], max(one.effective_size * len(self.rows), 2.0))
 
     # ---- limits
 
