@@ -260,6 +260,18 @@ def test_a_state_far_from_all_rows_is_told_from_one_of_the_log(fit):
     assert not any("hardly knows" in line for line in near)
 
 
+def test_an_action_that_is_estimated_to_earn_more_than_the_one_taken_is_named(fit):
+    from dualq.app.report.number_words import explained
+
+    facts = fit.explain(HERE)
+    best = max(facts["actions"], key=lambda row: row["value"])
+    for chosen in facts["actions"]:
+        rows = [{**row, "recommended": float(row is chosen)} for row in facts["actions"]]
+        below = explained(fit, {**facts, "actions": rows})[3]
+        named = [line for line in below if f"By this estimate {best['action']['action']} would earn more" in line]
+        assert len(named) == (chosen is not best)
+
+
 def test_rules_name_each_stretch_of_a_number_once(fit):
     """No two leaves side by side say the same."""
     tree, answer = fit.rules.tree, fit.rules.answer
@@ -319,14 +331,19 @@ def test_act_needs_neither_scipy_nor_numba_nor_jax(run, fit):
         ({"limits": "stockout<=0.1"}, "its costs are none"),
         ({"state": ["stock", "note"]}, "'note' has 1,500 different labels in 1,4"),
         ({"discount": 1.0}, "discount is 1"),
+        ({"action": "huge"}, "different numbers in 1,500 rows; make steps of it: --action-bins"),
+        ({"state": ["stock", "picture"]}, "a column holds arrays; give their parts as columns"),
         ({"reward": "huge"}, "the reward is 1e+300 somewhere; numbers beyond 1e+100 must be"),
         ({"state": ["huge", "level"], "numbers": ["huge", "level"]}, "huge is 1e+300 somewhere"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(table, more, said):
     notes = np.array([f"note {i}" for i in range(1_500)])
+    unlike = {"note": notes, "huge": np.where(np.arange(1_500) == 5, 1e300, table["stock"])}
+    if "picture" in more.get("state", ()):
+        unlike["picture"] = [np.zeros((2, 2))] * 1_500
     with pytest.raises(dualq.DualqError) as e:
-        learned({**table, "note": notes, "huge": np.where(np.arange(1_500) == 5, 1e300, table["stock"])}, **more)
+        learned({**table, **unlike}, **more)
     assert said in str(e.value)
     assert "\n" not in str(e.value)
 

@@ -221,5 +221,12 @@ def explained(fit: NumberFit, facts: NumberFacts) -> tuple[list[str], list[str],
         if matters
         else "No column would change the decision by itself.",
     ]
+    taken, most = (max(facts["actions"], key=lambda row, by=by: row[by]) for by in ("recommended", "value"))
+    if most["value"] > taken["value"]:
+        below.insert(
+            1,
+            f"By this estimate {said(most['action'])} would earn more here. It is not what the policy was learned "
+            "from: where the two disagree, neither is sure.",
+        )
     lines = [first, "The log hardly knows states like this one: do not rely on the numbers below."] if far else [first]
     return lines, ["action", "nearest rows", "so far", "earns", "new policy"], body, below
