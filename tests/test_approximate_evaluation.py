@@ -11,9 +11,10 @@ from dualq.base import Labels, LogError, StateColumns, States
 from dualq.logs import NumberRows
 from dualq.offline.approximate import evaluation
 from dualq.offline.approximate.evaluation import Evaluator, evaluated, honest
-from dualq.offline.approximate.features import Features, own_features
+from dualq.offline.approximate.features import Features
 from dualq.offline.approximate.inputs import Inputs
 from dualq.offline.approximate.logged import logged
+from dualq.offline.approximate.own_features import own_features
 
 ALPHA = 0.9
 

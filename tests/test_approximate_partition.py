@@ -9,6 +9,7 @@ import dualq
 from dualq.base import Labels, LogError, StateColumns, States
 from dualq.logs import NumberRows
 from dualq.model import FunctionPolicy
+from dualq.offline.approximate.asked import Known
 from dualq.offline.approximate.cells import cell_table
 from dualq.offline.approximate.partition import (
     CellRule,
@@ -290,6 +291,20 @@ def test_a_known_range_is_not_widened():
     rows = some_rows(n=400)
     log = cell_log(rows, some_partition(rows), reward_range=(-9.0, 9.0))
     assert log.having_seen((-20.0, 20.0), {}).counts().reward_range == (-9.0, 9.0)
+
+
+def test_what_a_user_knows_is_proven_with_as_on_a_table_of_labels():
+    """The same cells, learned from as a log of labels by `learn`."""
+    rows = replace(some_rows(n=4000), reward_range=(-9.0, 9.0), cost_ranges={"hurt": (0.0, 2.0)})
+    known = Known(value_range=(-30.0, 40.0), looks=3)
+    found = cell_table(rows, DISCOUNT, certificate="proven", known=known).proven(0.95, "proven", known)
+    log = cell_log(earlier_and_later(rows)[1], found.partition, (-9.0, 9.0), {"hurt": (0.0, 2.0)})
+    table = dualq.learn(log, discount=DISCOUNT, value_range=(-30.0, 40.0), looks=3)
+    assert found.fit.certificate.lower == table.certificate.lower
+    assert found.fit.certificate.upper == table.certificate.upper
+    assert found.fit.counts.cost_ranges_known == {"hurt"}
+    free = cell_table(replace(rows, reward_range=None), DISCOUNT).proven(certificate="proven").fit.certificate
+    assert (free.lower, free.upper) != (table.certificate.lower, table.certificate.upper)
 
 
 def test_value_is_measured_where_it_is_asked_for():

@@ -21,7 +21,20 @@ from dualq.app.cli import run
 from dualq.base.errors import ModelError
 from dualq.online.q_learning import QLearning, visits
 from dualq.online.training import task_of, train
-from dualq.paper.experiments import NAMES, bounds, efficiency, experiment, fig1, fig2, fig3, fig4, methods, plots, rates
+from dualq.paper.experiments import (
+    NAMES,
+    approximation,
+    bounds,
+    efficiency,
+    experiment,
+    fig1,
+    fig2,
+    fig3,
+    fig4,
+    methods,
+    plots,
+    rates,
+)
 from dualq.paper.experiments.curves import Curve, Measured, decades, exactly, mean, median, median_interval, summary_row
 from dualq.paper.experiments.runner import checked_names, reproduce
 from dualq.paper.experiments.verdicts import Check, Verdict, below, judged
@@ -226,6 +239,57 @@ def test_figure_1_has_the_reference_figures():
         for mark, figure in zip(MARKS, figures, strict=True):
             ours = np.sort(measured.at("q_error", mark))
             assert ours[RANK - 1] - 0.05 <= figure <= ours[-RANK] + 0.05, (curve.name, mark, np.median(ours))
+
+
+# ---- approximation
+
+
+def test_losses_on_the_grid_are_those_of_a_plain_loop():
+    """Value by repeated sweeps; the best policy loses nothing, and no policy less."""
+    mdp, start = approximation.source().mdp, np.asarray(approximation.source().start)
+    P, behaviour = mdp.transitions.toarray(), approximation.source().behaviour
+    V = np.zeros(mdp.num_states)
+    for _ in range(400):
+        V = (behaviour.matrix * (mdp.rewards + mdp.discount * (P @ V).reshape(mdp.rewards.shape))).sum(axis=1)
+    best = np.zeros(mdp.num_states)
+    for _ in range(400):
+        best = (mdp.rewards + mdp.discount * (P @ best).reshape(mdp.rewards.shape)).max(axis=1)
+    assert approximation.lost(behaviour) == pytest.approx(start @ (best - V), abs=1e-6)
+    assert approximation.lost(approximation.best().primal_policy) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_both_ways_read_the_same_rows_in_the_same_features():
+    source, points = approximation.source(), approximation.clinic().points
+    rows = methods.rows_of(task_of(source, "trajectory"), 3, 500).rows
+    log, numbers = source.record(steps=500, seed=3), approximation.numbers_of(rows)
+    assert np.array_equal(log.state, rows.s)
+    assert np.array_equal(numbers.state.numbers, points.numbers[log.state])
+    assert np.array_equal(numbers.ended, log.ended)
+    assert numbers.episode[-1] == log.ended[:-1].sum()
+    phi = approximation.features(5)
+    assert phi.sum(axis=1) == pytest.approx(1.0)
+    severity = np.repeat(np.linspace(0.0, 10.0, 5), 5)  # of the coarse points: what is linear is kept between them
+    assert phi[:-1, :-1] @ severity == pytest.approx(points.numbers[:, 0])
+    assert phi.shape == (len(points) + 1, 26)
+
+
+def test_the_verdict_compares_steps_with_all_rows_at_once():
+    def measured(steps, *losses):
+        return Measured(np.array(steps), {"value_loss a": np.tile(losses, (8, 1))})
+
+    def answers(mine):
+        panel = "25 features"
+        results = {
+            (panel, approximation.LINEAR): measured(approximation.SIZES, *mine),
+            (panel, approximation.TABLE): measured(approximation.SIZES, *[3.0] * 5),
+            (panel, approximation.WHOLE): measured(approximation.AT_ONCE, 2.0, 1.0, 0.5),
+        }
+        assert {row["curve"] for row in approximation.rows(results)} == {*(c for _, c in results), approximation.LOGGED}
+        return [check.holds for check in approximation.verdict(results).checks]
+
+    assert answers([2.0, 2.0, 2.0, 2.0, 1.0]) == [True, True, False]
+    assert answers([0.4, 0.4, 0.4, 0.4, 0.4]) == [True, False, True]
+    assert answers([3.5, 3.5, 3.5, 3.5, 3.5]) == [False, False, False]
 
 
 # ---- files

@@ -8,7 +8,7 @@ import pytest
 from dualq.base import InfeasibleError, LogError
 from dualq.model import parse
 from dualq.offline.approximate.candidates import Candidate, choose
-from dualq.offline.approximate.price_search import MARGIN, limits_on, priced, searched
+from dualq.offline.approximate.price_search import MARGIN, limits_on, no_surer_than_counted, priced, searched
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.worlds import continuous
 
@@ -113,6 +113,21 @@ def test_a_limit_out_of_reach_is_refused_with_what_was_reached(rows):
     assert 0.0 < e.value.least["failure"] < 0.05
     with pytest.raises(InfeasibleError, match="goes where the log never was"):
         search(rows, 0.5, judged_below=-1.0)
+
+
+def test_a_rare_cost_is_no_surer_than_a_count():
+    """Beside the variance of a mean of so many draws of 0 or 1; a cost that is not rare keeps its error."""
+    flags = np.array([0.0, 1.0])
+    rare = no_surer_than_counted(Estimate(0.01, 1e-4), flags, 400.0)
+    draws = np.random.default_rng(0).random((20_000, 400)) < 0.01
+    assert rare.value == 0.01
+    assert rare.standard_error == pytest.approx(draws.mean(axis=1).std(), rel=0.03)
+    assert no_surer_than_counted(Estimate(0.3, 1e-4), flags, 400.0).standard_error == 1e-4
+    assert no_surer_than_counted(Estimate(0.01, 0.2), flags, 400.0).standard_error == 0.2
+    never = no_surer_than_counted(Estimate(-0.02, 1e-4), flags, 400.0)
+    assert never.value == 0.0
+    assert never.standard_error == pytest.approx((1 / 400 * 399 / 400 / 400) ** 0.5)
+    assert no_surer_than_counted(Estimate(5.0, None), np.full(3, 5.0), 400.0) == Estimate(5.0, None)
 
 
 def test_prices_are_paid_on_rewards(rows):

@@ -61,7 +61,7 @@ def test_the_command_line_has_every_option_with_its_help(command):
         "evaluate": judging,
         "compare": judging | {"--learned"},
         "learn": {"--value-range", "--discount", "--confidence", "--start", "--pessimism", "--certificate", "--limit"}
-        | {"--margin", "--approximation", "--online", "--assume", "--looks", "--out", "--json"},
+        | {"--margin", "--approximation", "--features", "--online", "--assume", "--looks", "--out", "--json"},
         "look": {"--json"},
     }[command]
     assert set(options) - {"--help"} == {option.flag.split("/")[0] for option in listed} | others

@@ -17,7 +17,7 @@ import copy
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -280,7 +280,9 @@ class ArrayLog:
 
     def number_rows(self, numbers: Columns = None) -> NumberRows:
         """The rows with labels that are numbers as numbers; numbers: the columns, by default those with many values."""
-        return rows_of_trace(self.trace(), self.states, self.actions, numbers, self.has_episodes)
+        rows = rows_of_trace(self.trace(), self.states, self.actions, numbers, self.has_episodes)
+        costs = {cost: found for cost, found in self.cost_ranges.items() if cost in self.cost_ranges_known}
+        return replace(rows, reward_range=self.reward_range if self.range_known else None, cost_ranges=costs)
 
     def check_ends(self) -> None:
         """Nothing to ask: `ended` says of every row whether it ended its episode."""

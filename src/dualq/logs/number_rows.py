@@ -15,6 +15,7 @@ import numpy as np
 from dualq.base import Label, Labels, LogError, StateColumns, States
 
 Array = np.ndarray
+Range = tuple[float, float]
 
 FEW_EPISODES = 40  # fewer do not tell how much episodes differ: blocks of rows stand for them
 
@@ -34,6 +35,8 @@ class NumberRows:
     costs: Mapping[str, Array] = field(default_factory=dict)
     has_episodes: bool = True  # whether the log says where episodes begin; False: one long recording
     begins: Array | None = None  # the first row of each episode; None: each change of `episode`
+    reward_range: Range | None = None  # what rewards can be, where somebody said so
+    cost_ranges: Mapping[str, Range] = field(default_factory=dict)  # the same of costs
 
     def __len__(self) -> int:
         return self.a.size
@@ -106,7 +109,7 @@ class NumberRows:
 
     def earning(self, rewards: Array) -> NumberRows:
         """The same rows with other rewards: a cost, or a reward less what a cost is worth."""
-        return replace(self, r=rewards)
+        return replace(self, r=rewards, reward_range=None)
 
 
 def _place(columns: StateColumns, category: str, label: Label) -> int:

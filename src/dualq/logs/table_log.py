@@ -7,7 +7,7 @@ them, one after another in arrays (checks/trace.py), where the log is not too lo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -323,7 +323,8 @@ class TableLog:
         if trace is None:
             with progress(self.opened, "reading row by row"), asking(self.opened):
                 trace = trace_of_table(self.counted)
-        return rows_of_trace(trace, self.states, self.actions, numbers, self.has_episodes)
+        rows, said = rows_of_trace(trace, self.states, self.actions, numbers, self.has_episodes), self.questions
+        return replace(rows, reward_range=said.reward_range, cost_ranges=dict(said.cost_ranges))
 
     def propensity_rows(self) -> Trace | None:
         """The rows one after another, as they stand where they have no order; None without recorded propensities."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from dualq.offline.approximate.candidates import Candidate as Candidate
     from dualq.offline.approximate.fit import NumberFacts as NumberFacts
     from dualq.offline.approximate.fit import NumberFit as NumberFit
+    from dualq.offline.approximate.linear import learned_quickly as learned_quickly
+    from dualq.offline.approximate.price_search import PricedLimit as PricedLimit
     from dualq.offline.careful.selection_bias import Estimate as Estimate
     from dualq.offline.checking import Check as Check
     from dualq.offline.checking import check as check

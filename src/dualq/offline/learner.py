@@ -18,6 +18,7 @@ from dualq.base import Label, LogError, door
 from dualq.logs import READING, ActionBins, BinsAsked, Columns, Moment, OneColumn, Start, read_log, start_weights
 from dualq.model import TablePolicy
 from dualq.offline.approximate.fit import NumberFit
+from dualq.offline.approximate.own_features import FeaturesGiven
 from dualq.offline.fit import Fit
 from dualq.offline.learning import learn
 
@@ -32,7 +33,7 @@ class PolicyLearner:
     Parameters
     ----------
     discount, confidence, start, pessimism, certificate, solver, limits, margin, value_range, looks, assume, \
-approximation
+approximation, features
         What `learn` is told.
     state, action, reward, next_state, episode, time, terminal, truncated, costs, propensity, bins, \
 action_bins, numbers, reward_range, cost_ranges, available, skip_bad, quarantine, table, delimiter, columns, since, \
@@ -77,6 +78,7 @@ until, clock, day_first
         looks: int = 1,
         assume: str | Iterable[str] = (),
         approximation: str = "auto",
+        features: FeaturesGiven | None = None,
         state: Columns = None,
         action: Columns = None,
         reward: str | None = None,

@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from dualq.base import door
+from dualq.base import LogError, door
 from dualq.logs import Argument, Start
 from dualq.offline.approximate.asked import Asked as NumberTask
-from dualq.offline.approximate.asked import check_approximation, check_is_for_numbers, is_of_numbers
+from dualq.offline.approximate.asked import Known, check_approximation, check_is_for_numbers, is_of_numbers
+from dualq.offline.approximate.own_features import FeaturesGiven, check_features
 from dualq.offline.fit import Fit
 from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.stages import check_words, count, model, prove, read, solve
@@ -44,6 +45,7 @@ def learn(
     looks: int = 1,
     assume: str | Iterable[str] = (),
     approximation: str = "auto",
+    features: FeaturesGiven | None = None,
     progress: Callable[[str], None] | None = None,
     **columns: Argument,
 ) -> Fit | NumberFit:
@@ -71,6 +73,9 @@ def learn(
                   into bins), "partition" (cells that dualq finds), "linear" (features), "neural" (small networks), or
                   "auto" (all of these, the best is chosen; a table where states are labels or bins). All but a table
                   give a `NumberFit`
+    features      of the state, for the linear learner: "waves" (random Fourier features, the default), "splines" (each
+                  number bends by itself), a function of {column: values} that gives numbers for each row, or a
+                  transformer with fit and transform; with the last two a fit cannot be saved
     progress      called with the name of each stage when it begins; what it raises stops the work there, and nothing is
                   left half done
     columns       of `read_log`, where `log` is not opened yet: state=..., action=..., reward=..., ...
@@ -80,13 +85,20 @@ def learn(
     check_words(solver, confidence, certificate, limits, assumed, pessimism)
     one_of(looks, Ledger(1.0 - confidence))
     check_approximation(approximation)
+    given = check_features(features)
     opened = read(log, discount, approximation, **columns)
     if is_of_numbers(opened, approximation):
         other = {"solver": None if solver == "exact" else solver, "margin": None if margin == "certified" else margin}
-        check_is_for_numbers(pessimism=pessimism, value_range=value_range, looks=None if looks == 1 else looks, **other)
+        check_is_for_numbers(pessimism=pessimism, **other)
+        known = Known(value_range, looks, tuple(assumed))
+        asked = NumberTask(approximation, discount, confidence, start, limits, certificate, known, given)
+        asked.check_features()
+        asked.check_known(columns.get("reward_range"), columns.get("cost_ranges"))
         from dualq.offline.approximate.learning import learn_numbers  # tables need none of it
 
-        return learn_numbers(opened, NumberTask(approximation, discount, confidence, start, limits, certificate), begin)
+        return learn_numbers(opened, asked, begin)
+    if given is not None:
+        raise LogError("features is for states made of numbers, and this log's are labels; leave it out")
     begin("Counting the log's rows")
     counted = count(opened, start, discount)
     begin("Learning (the first run also compiles)")

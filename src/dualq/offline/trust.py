@@ -59,12 +59,19 @@ def doubts(
         reasons.append(
             "too few rows to know how low or high a reward can be: say it with --reward-range (reward_range=)"
         )
-    share = coverage.skipped / max(1, coverage.rows + coverage.dropped + coverage.skipped)
-    if share > SET_ASIDE and "set aside" not in (*contradicted, *assumed):
-        reasons.append(f"{share:.1%} of the rows were set aside, and nothing says that they are like the others")
+    reasons += unlike(coverage.rows, (coverage.dropped, coverage.skipped), (*contradicted, *assumed))
     if any(TWICE in doubt for doubt in coverage.doubts):
         reasons.append("rows that were learned from before may have been counted again")
     return tuple(reasons)
+
+
+def unlike(rows: int, left_out: tuple[int, int], known: Sequence[str]) -> list[str]:
+    """A doubt where many rows were set aside, unless what they are like is known: the log, or the user, says it."""
+    dropped, skipped = left_out
+    share = skipped / max(1, rows + dropped + skipped)
+    if share <= SET_ASIDE or "set aside" in known:
+        return []
+    return [f"{share:.1%} of the rows were set aside, and nothing says that they are like the others"]
 
 
 def unseen_share(counts: Counts, occupancy: Array) -> float:
@@ -98,11 +105,17 @@ def conditions(counts: Counts, coverage: Coverage, bins: Mapping[str, Sequence[f
         found.append("the bins lose nothing that matters")
     found.append("the system stays as it was")
     found.append("the state includes everything that matters and that the decisions were based on")
-    if coverage.skipped:
-        found.append(f"the {count(coverage.skipped, 'row')} set aside are like the others")
-    if coverage.dropped:
-        found.append("recordings stopped regardless of what happened")
-    return (*found, "no row is missing because of what it showed")
+    return (
+        *found,
+        *of_rows_left_out(coverage.dropped, coverage.skipped),
+        "no row is missing because of what it showed",
+    )
+
+
+def of_rows_left_out(dropped: int, skipped: int) -> list[str]:
+    """Those of rows without a successor, and of rows that were set aside."""
+    aside = [f"the {count(skipped, 'row')} set aside are like the others"] if skipped else []
+    return aside + (["recordings stopped regardless of what happened"] if dropped else [])
 
 
 def verdict(expected: Estimate, logged: Estimate, *, contradicted: bool, promised_gain: float, as_logged: bool) -> str:

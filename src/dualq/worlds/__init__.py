@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from dualq.base.faces import face
 
 if TYPE_CHECKING:
+    from dualq.worlds import continuous as continuous
+    from dualq.worlds import gridded as gridded
     from dualq.worlds import problems as problems
     from dualq.worlds import sample_log as sample_log
     from dualq.worlds.mixing import Example3 as Example3

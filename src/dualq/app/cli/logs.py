@@ -70,6 +70,10 @@ def learn(
             help="How to learn if the state has numbers: auto, table (needs --bins), partition, linear or neural.",
         ),
     ] = "auto",
+    features: Annotated[
+        str | None,
+        option("KIND", "Features of the linear learner: waves (the default) or splines; your own in Python only."),
+    ] = None,
     online: Annotated[
         bool, typer.Option("--online", help="Use Algorithm 1 of the paper, row by row, instead of the exact solution.")
     ] = False,
@@ -108,6 +112,7 @@ def learn(
             value_range=range_of("--value-range", value_range),
             assume=assume or (),
             approximation=approximation,
+            features=features,
             progress=begin,
         )
         files = [] if out is None else written(fit, out, begin)

@@ -22,8 +22,8 @@ def reproduce(
         list[str] | None,
         typer.Argument(
             metavar="[NAME]...",
-            help="fig1 to fig4, drift, bounds, ablation, efficiency, networks, leak, rates; or all (the default), "
-            "which leaves out rates, the longest.",
+            help="fig1 to fig4, drift, bounds, ablation, efficiency, networks, leak, approximation, rates; or all (the "
+            "default), which leaves out rates, the longest.",
             show_default=False,
         ),
     ] = None,

@@ -10,7 +10,7 @@ from dualq.base import count
 if TYPE_CHECKING:
     from dualq.base import Labels, StateColumns
     from dualq.logs import NumberRows
-    from dualq.offline import Candidate, Estimate, NumberFacts, NumberFit, Read
+    from dualq.offline import Candidate, Estimate, NumberFacts, NumberFit, PricedLimit, Read
 
 MOST_NAMED = 10  # columns, labels: of longer lists the first
 LEARNERS = {
@@ -23,6 +23,7 @@ CHANGE = (
     "To get a guarantee, cut the numbers into bins (--bins auto) or cells (--approximation partition): then the policy "
     "is a table, and its bounds hold if the cells lose nothing that matters."
 )
+KEPT = {"proven": "guaranteed", "estimated": "expected, not guaranteed", "missed": "no"}
 CHOSEN = (
     "How one is chosen: of the policies whose gain is more than two standard errors, the one with the largest gain "
     "less one error is recommended. If there is none, what was done so far is, or one to try if none can be judged."
@@ -118,16 +119,26 @@ def earned(fit: NumberFit) -> str:
 def limit_rows(fit: NumberFit) -> tuple[list[str], list[list[str]]]:
     """What became of every limit."""
     rows = [
-        [limit.text, _short(limit.estimate), "expected, not guaranteed" if limit.kept else "no", _short(limit.logged)]
+        [limit.text, _short(limit.estimate), _kept(limit, bool(fit.withheld)), _short(limit.logged)]
         for limit in fit.limits
     ]
     return ["limit", "expected", "kept?", "so far"], rows
 
 
+def _kept(limit: PricedLimit, withheld: bool) -> str:
+    basis = limit.basis(withheld)
+    return (
+        "expected by less than two errors, not guaranteed" if basis == "estimated" and not limit.kept else KEPT[basis]
+    )
+
+
 def limit_words(fit: NumberFit) -> list[str]:
     """What limits rest on, and what they cost."""
-    words = ["Limits are kept with a margin of two standard errors. They are estimates: nothing is guaranteed."]
-    return words + [
+    bases = {limit.basis(bool(fit.withheld)) for limit in fit.limits}
+    words = "" if fit.cells is not None else "Limits are kept with a margin of two standard errors. "
+    words += "What is expected is estimated, and not guaranteed." if bases != {"proven"} else ""
+    sure = f"Guaranteed ({percent(fit.confidence)}), if {listed(list(fit.conditions))}." if "proven" in bases else ""
+    return [line for line in (words.strip(), sure) if line] + [
         f"One unit of {limit.name} less, on average per step, costs about {number(limit.price)} per step."
         for limit in fit.limits
         if limit.price > 0.0
@@ -210,5 +221,12 @@ def explained(fit: NumberFit, facts: NumberFacts) -> tuple[list[str], list[str],
         if matters
         else "No column would change the decision by itself.",
     ]
+    taken, most = (max(facts["actions"], key=lambda row, by=by: row[by]) for by in ("recommended", "value"))
+    if most["value"] > taken["value"]:
+        below.insert(
+            1,
+            f"By this estimate {said(most['action'])} would earn more here. It is not what the policy was learned "
+            "from: where the two disagree, neither is sure.",
+        )
     lines = [first, "The log hardly knows states like this one: do not rely on the numbers below."] if far else [first]
     return lines, ["action", "nearest rows", "so far", "earns", "new policy"], body, below

@@ -2,14 +2,15 @@
 
 Rows are put together by t mod p, for the usual periods p of a clock in whole numbers, and of the step in the episode;
 by hour, weekday and month where the clock is a date. Next states given (s, a) by alike_tables; rewards and costs by
-alike_scores, grouped by (s, a), of their ranks among those of the same (s, a, s'). Where the phase is in the state, it
-is the same for all rows of a pair, and nothing is left to compare. With K questions each has the level / K. A long log
-is read in its last MOST rows. Rhythms of other lengths show as memory, as far as rewards many rows apart go together.
+alike_scores, grouped by (s, a), of their ranks among those of the same (s, a, s'), or of another `score`. Where the
+phase is in the state, it is the same for all rows of a pair, and nothing is left to compare. With K questions each has
+the level / K. A long log is read in its last MOST rows. Rhythms of other lengths show as memory, as far as rewards many
+rows apart go together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -25,15 +26,15 @@ MOST = 100_000  # rows
 DAY = 86400
 
 
-def cycle(trace: Trace, level: float) -> Finding | None:
-    """Is there a rhythm in time that the state does not contain?"""
+def cycle(trace: Trace, level: float, score: Callable[[Array, Array], Array] = scores) -> Finding | None:
+    """Is there a rhythm in time that the state does not contain? `score` says in what numbers are compared."""
     used = np.flatnonzero(trace.used)[-MOST:]
     if used.size == 0:
         return None
     pair, outcome = trace.pair[used], trace.outcome[used]
     step = pair * (trace.shape[0] + 1) + outcome
     numbers = {"rewards depend": trace.r, **{f"{c} depends": x for c, x in trace.costs.items()}}
-    ranks = {name: scores(step, x[used]) for name, x in numbers.items()}
+    ranks = {name: score(step, x[used]) for name, x in numbers.items()}
     asked: dict[tuple[str, str], Outcome] = {}
     for name, phase in _phases(trace, used):
         asked["next states depend", name] = alike_tables(pair, phase, outcome)

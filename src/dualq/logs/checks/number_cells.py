@@ -7,6 +7,8 @@ A check compares rows of the same state and action. Where the state has numbers 
     y           rewards, costs and next numbers become y - f_a(x) - g_ca(x): f_a a polynomial of second degree for every
                 action, g_ca a plane for every small cell and action, both by least squares, and the mean of y in large
                 cell and action beside it, so that y keeps its scale. Rows of a cell may then lie anywhere in it
+    going       the same once more, fitted to the rows that did not end: rows that end earn otherwise, and end more
+                often here than there, so that of a fit to all rows a part would be left in the others
     trust       what is left must be noise and no part of the function: near neighbours that are far apart in time must
                 be no more correlated in it than in noise that went the same way: rho - rho_noise <= 0.01 + 3 sqrt(2 /
                 pairs). Where they are, as in rewards without noise, nothing is said of y: `untested`
@@ -45,7 +47,7 @@ class Cells:
     """Traces whose states are cells, with what numbers say taken out of rewards, costs and next numbers."""
 
     trace: Trace  # next numbers are among its costs
-    going: Trace  # the same without rows that ended; where they go is not in it
+    going: Trace  # rows that did not end, and what is left, fitted to them, in deviations of each small cell and action
     untested: tuple[str, ...]  # rewards, costs and next numbers of which nothing can be said
 
 
@@ -68,12 +70,23 @@ def cells_of(trace: Trace) -> Cells | None:
     pair = np.where((pair >= 0) & (many[pair] >= least), pair, -1)
     if not (pair >= 0).any():
         return None
-    left = {name: _left(x, trace.a, pair, y, good) for name, y in _targets(trace).items()}
     near = _neighbours(x, _clock(trace), pair, np.flatnonzero(good & (pair >= 0)))
-    noise = _left(x, trace.a, pair, np.random.default_rng(SEED).normal(size=len(trace)), good)
-    untested = tuple(name for name, y in left.items() if _has_shape(y, noise, *near))
-    made = _with_cells(trace, np.where(pair >= 0, large, -1), left, untested)
-    return Cells(made, _going(made, trace.used), untested)
+    noise = np.random.default_rng(SEED).normal(size=len(trace))
+
+    def taken_out(used: Array) -> tuple[dict[str, Array], set[str]]:
+        """What numbers leave over of each target, fitted to these rows; and of which nothing can be said."""
+        left = {name: _left(x, trace.a, pair, y, used) for name, y in _targets(trace).items()}
+        beside = _left(x, trace.a, pair, noise, used)
+        return left, {name for name, y in left.items() if _has_shape(np.where(used, y, np.nan), beside, *near)}
+
+    (left, bent), going = taken_out(good), good & ~trace.ended
+    left_going, bent_going = taken_out(going) if trace.ended.any() else (left, bent)
+    untested = tuple(name for name in left if name in bent | bent_going)
+    cell = np.where(pair >= 0, large, -1)
+    mean = {name: _means(cell * trace.shape[1] + trace.a, trace, cell, y) for name, y in _targets(trace).items()}
+    made = _with_cells(trace, cell, {name: y + mean[name] for name, y in left.items()}, untested)
+    even = {name: _in_deviations(y, pair, going) for name, y in left_going.items()}
+    return Cells(made, _going(_with_cells(trace, cell, even, untested), trace.used), untested)
 
 
 def _end_of(trace: Trace) -> Trace:
@@ -97,8 +110,7 @@ def _targets(trace: Trace) -> dict[str, Array]:
 
 def _with_cells(trace: Trace, cell: Array, left: Mapping[str, Array], untested: tuple[str, ...]) -> Trace:
     reward = trace.names.get("reward", "reward")
-    mean = {name: _means(cell * trace.shape[1] + trace.a, trace, cell, y) for name, y in _targets(trace).items()}
-    tested = {name: y + mean[name] for name, y in left.items() if name not in untested}
+    tested = {name: y for name, y in left.items() if name not in untested}
     return replace(
         trace,
         s=cell,
@@ -172,6 +184,14 @@ def _left(x: Array, a: Array, pair: Array, y: Array, good: Array) -> Array:
         _take_out(rest, mine, fit, np.column_stack([np.ones(mine.size), x[mine]]))
     spread = np.std(y[fit]) if fit.any() else 0.0
     return np.where(np.abs(rest) <= 1e-9 * spread, 0.0, rest)  # rounding would look like something
+
+
+def _in_deviations(e: Array, pair: Array, used: Array) -> Array:
+    """(rows,) what is left, in standard deviations of its small cell and action."""
+    known = used & (pair >= 0) & np.isfinite(e)
+    many = np.bincount(pair[known], minlength=pair.max() + 1)
+    square = np.bincount(pair[known], e[known] ** 2, pair.max() + 1) / np.maximum(many, 1)
+    return e / np.sqrt(np.where(square > 0.0, square, 1.0))[np.maximum(pair, 0)]
 
 
 def _take_out(rest: Array, rows: Array, fit: Array, features: Array) -> None:

@@ -3,9 +3,11 @@
 ends        rows at which recordings stopped, beside the others (ends.py)
 gaps        rows before a gap in a regular clock, beside the others
 set aside   rows that were set aside and can still be read, beside the others
-cycle       a rhythm in time (cycles.py), where one clock runs for all: where steps are counted in each episode, states
-            are elsewhere early and late in it, and what a cell leaves over of them looks like a rhythm
-recent      the end of the log against all before (recent.py)
+cycle       a rhythm in time (cycles.py), among rows that did not end: not by ranks but by means, in standard deviations
+            of each small cell. Where steps are counted in each episode, states are elsewhere early and late in it. The
+            mean of what is left is 0 wherever a state is; but noise that is skewed, such as a rare failure, has other
+            ranks where it is rarer, and these would look like a rhythm
+recent      the end of the log against all before (recent.py), among the same rows
 
 Each compares what is left of rewards, costs and next numbers once the numbers of the state are taken out
 (number_cells.py). Whether actions or labels differ is not asked, since they depend on numbers; nor whether bins lose
@@ -41,7 +43,7 @@ def number_checks(trace: Trace | None, level: float = 0.01) -> tuple[Finding, ..
         ends(cells.trace, share),
         _gaps(cells.trace, share),
         _set_aside(cells.trace, share),
-        None if cells.trace.restarts else cycle(cells.going, share),
+        cycle(cells.going, share, lambda pair, e: e),
         recent(cells.going, share),
     )
     untested = [_untested(cells.untested)] if cells.untested else []

@@ -88,8 +88,13 @@ def of_arrays(columns: Mapping[str, object], source: str = "arrays") -> Source:
 
 def _as_text(values: Iterable[object]) -> tuple[pa.Array, str]:
     """Values of several types as text, and the types: numbers and an "n/a" become a column with one bad row."""
+    import numpy as np
     import pyarrow as pa
 
+    values = list(values)
+    if any(isinstance(value, np.ndarray) for value in values):
+        right = "give their parts as columns, each a number or a label (images and text are not learned from)"
+        raise LogError(f"a column holds arrays; {right}")
     known = [None if value is None or value != value else value for value in values]
     kinds = sorted({type(value).__name__ for value in known if value is not None})
     return pa.array([None if value is None else str(value) for value in known], pa.string()), ", ".join(kinds)

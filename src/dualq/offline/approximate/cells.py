@@ -2,7 +2,8 @@
 
 Cells are grown on earlier rows than those that are counted (partition.py); of the earlier ones the table knows only
 how much they paid and cost, so that no range is narrower than what was seen. The table has coverage, limits and a
-certificate, which hold if the cells lose nothing that matters; a test inside the cells speaks against it.
+certificate, which hold if the cells lose nothing that matters; a test inside the cells speaks against it. What a user
+knows beyond the rows, such as what rewards can be, is known of the cells too.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from dualq.base import Label, States
 from dualq.logs import Finding, NumberRows, Start
+from dualq.offline.approximate.asked import NOTHING, Known
 from dualq.offline.approximate.partition import (
     CellRule,
     Partition,
@@ -74,12 +76,13 @@ class CellTable(NamedTuple):
         """The recommended policy, over states of numbers."""
         return cell_rule(self.partition, self.solved.policy)
 
-    def proven(self, confidence: float = 0.95, certificate: str | None = None) -> CellFit:
+    def proven(self, confidence: float = 0.95, certificate: str | None = None, known: Known = NOTHING) -> CellFit:
         """With all that may be said of it."""
         modelled = self.solved.modelled
         V = modelled.counted.counts.support.to_log(self.solved.solution.V)
         inside = lost_inside(self.later, self.partition, V, modelled.discount)
-        return CellFit(self.partition, Fit(prove(self.solved, confidence, certificate)), inside)
+        said = known.value_range, known.assumed, known.looks
+        return CellFit(self.partition, Fit(prove(self.solved, confidence, certificate, *said)), inside)
 
 
 def cell_table(
@@ -90,15 +93,16 @@ def cell_table(
     limits: LimitsGiven | None = None,
     certificate: str | None = None,
     seed: int = 0,
+    known: Known = NOTHING,
 ) -> CellTable:
     """Grow cells on the earlier rows, and learn from the later ones on them; value is measured at `start`."""
     early, later = earlier_and_later(rows)
     partition = partition_of(early, discount, seed)
-    log = cell_log(later, partition).having_seen(_range(rows.r), {name: _range(c) for name, c in rows.costs.items()})
+    log = cell_log(later, partition, rows.reward_range, rows.cost_ranges)
+    log = log.having_seen(_range(rows.r), {name: _range(c) for name, c in rows.costs.items()})
     counted = count(read(log, discount), _weights(partition, start) if isinstance(start, States) else start, discount)
-    return CellTable(
-        partition, later, solve(model(counted, discount), "exact", limits, "certified", confidence, certificate)
-    )
+    solved = solve(model(counted, discount), "exact", limits, "certified", confidence, certificate, known.looks)
+    return CellTable(partition, later, solved)
 
 
 def _range(x: Array) -> tuple[float, float]:

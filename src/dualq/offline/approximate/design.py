@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from dualq.logs import NumberRows
-from dualq.offline.approximate.features import Features
+from dualq.offline.approximate.features import PlainFirst
 from dualq.offline.approximate.psi import squared, with_shared
 from dualq.offline.approximate.shrinkage import LEAST, groups_of, ridge_of
 
@@ -27,10 +27,10 @@ class Design:
     inputs: int
 
     @classmethod
-    def of(cls, rows: NumberRows, phi: Features) -> Design:
+    def of(cls, rows: NumberRows, phi: PlainFirst) -> Design:
         """Of rows that are followed by a state wherever they have not ended, in the order of their actions."""
         rows = rows.at(np.argsort(rows.a, kind="stable"))
-        return cls(rows, phi(rows.state), phi(rows.next_state), phi.inputs.width)
+        return cls(rows, phi(rows.state), phi(rows.next_state), phi.plain)
 
     @property
     def actions(self) -> int:

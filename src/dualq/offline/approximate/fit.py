@@ -43,7 +43,7 @@ from dualq.offline.saved.opening import ARRAYS, NUMBERS, write_numbers
 from dualq.offline.shapes import EstimateNumbers
 from dualq.offline.stages import Read
 from dualq.offline.summary import certificate_summary, estimate_summary
-from dualq.offline.trust import AGAINST, verdict
+from dualq.offline.trust import AGAINST, of_rows_left_out, unlike, verdict
 from dualq.proof import Certificate
 
 Array = np.ndarray
@@ -176,6 +176,7 @@ class NumberFit:
         own = tuple(AGAINST[what] for what in self.contradicted)
         if self.cells is None:
             return (*own, BEYOND)
+        own = (*own, *unlike(self.rows, self.left_out, (*self.contradicted, *self.cells.assumed)))
         if self.inside is not None and self.inside.found:  # what else the cells show may come of that
             return (*own, "the cells lose information")
         return tuple(dict.fromkeys((*own, *self.cells.withheld)))
@@ -188,7 +189,9 @@ class NumberFit:
     @property
     def conditions(self) -> tuple[str, ...]:
         """What a promise takes for granted and no test can see: clauses that follow "if"."""
-        return () if self.cells is None else ("the cells lose nothing that matters", *self.cells.conditions)
+        if self.cells is None:
+            return ()
+        return ("the cells lose nothing that matters", *of_rows_left_out(*self.left_out), *self.cells.conditions)
 
     @property
     def verdict(self) -> str:
@@ -346,7 +349,7 @@ class NumberFit:
             "contradicted": list(self.contradicted),
             "warnings": self.warnings,
             "candidates": [_candidate_summary(one) for one in self.candidates],
-            "limits": [limit.summary() for limit in self.limits],
+            "limits": [limit.summary(bool(self.withheld)) for limit in self.limits],
             "limits_kept": self.limits_kept,
             "costs": {name: estimate_summary(cost) for name, cost in self.costs.items()},
             "rules": {"fidelity": self.rules.fidelity, "sentences": list(self.rules.sentences)},
@@ -354,8 +357,8 @@ class NumberFit:
 
     @property
     def limits_kept(self) -> bool:
-        """Whether every limit is promised: never for functions of numbers; True where there are none."""
-        return not self.limits
+        """Whether every limit is promised: by the proof of cells only; True where there are none."""
+        return all(limit.basis(bool(self.withheld)) == "proven" for limit in self.limits)
 
     def __repr__(self) -> str:
         from dualq.app import NumberPages

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dualq.base import StateColumns, States
-from dualq.model import FunctionPolicy, dataclass_kind
+from dualq.model import FunctionPolicy, Kind, dataclass_kind
 from dualq.offline.approximate.features import Features
 from dualq.offline.approximate.inputs import Inputs
 from dualq.offline.approximate.networks import Network, SoftmaxRule, SupportedRule, TiltedRule
+from dualq.offline.approximate.own_features import OwnFeatures, Splines, not_saved
 from dualq.offline.approximate.rules import CellRule, DualRule, LinearRule, LogisticRule
 from dualq.offline.approximate.tree import Tree
 
@@ -16,6 +17,8 @@ RULE_KINDS = (
     dataclass_kind("states", States),
     dataclass_kind("inputs", Inputs),
     dataclass_kind("features", Features),
+    dataclass_kind("splines", Splines),
+    Kind("own features", "OwnFeatures", not_saved, OwnFeatures),
     dataclass_kind("tree", Tree),
     dataclass_kind("cell rule", CellRule),
     dataclass_kind("logistic rule", LogisticRule),

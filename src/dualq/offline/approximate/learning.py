@@ -24,11 +24,11 @@ from dualq.offline.approximate.candidates import CLONE, Candidate, Choice, choos
 from dualq.offline.approximate.cells import CellFit, CellTable, cell_table
 from dualq.offline.approximate.evaluation import LEAST_EFFECTIVE, Honest, Judges, Learner, honest, judges
 from dualq.offline.approximate.fit import NumberFit
-from dualq.offline.approximate.linear import clone, learned_linear, learned_quickly
+from dualq.offline.approximate.linear import clone, learned_in, learned_linear, learned_quickly
 from dualq.offline.approximate.logged import Logged, logged
 from dualq.offline.approximate.neural import learned_neural
 from dualq.offline.approximate.partition import EARLY, FEWEST, earlier_and_later
-from dualq.offline.approximate.price_search import PricedLimit, limits_on, priced, searched
+from dualq.offline.approximate.price_search import PricedLimit, limits_on, no_surer_than_counted, priced, searched
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.stages import Read
 
@@ -132,8 +132,7 @@ def check_labels(rows: NumberRows) -> None:
 
 def _learners(asked: Asked, rows: NumberRows) -> tuple[list[str], list[str]]:
     """Which learners are tried; and what to say of those that are not."""
-    cells = asked.approximation == "partition" or (asked.approximation == "auto" and asked.limits is None)
-    few = cells and not _enough_for_cells(rows, asked.seed)
+    few = asked.of_cells and not _enough_for_cells(rows, asked.seed)
     if few and asked.approximation == "partition":
         right = "learn with approximation linear, or cut the numbers into bins"
         raise LogError(f"cells need about {CELLS:,} rows, and the log has {len(rows):,}; {right}")
@@ -175,16 +174,6 @@ def _sample(rows: NumberRows, seed: int) -> NumberRows:
 # ---- learners, all of one shape
 
 
-def _linear(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
-    found = learned_linear(rows, discount, seed)
-    named = {"linear": "linear", "linear, dual": "dual", "linear, iterated": "iterated", CLONE: "clone"}
-    return {name: found[rule] for name, rule in named.items()}
-
-
-def _quick(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
-    return {"linear": learned_quickly(rows, discount, seed)}
-
-
 def _neural(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
     found = learned_neural(rows, discount, seed)
     return {f"neural, {name}": rule for name, rule in found.items() if name != CLONE}
@@ -194,7 +183,7 @@ def _clone(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
     return {CLONE: clone(rows, seed)}
 
 
-LEARNERS: dict[str, Learner] = {"linear": _linear, "neural": _neural, CLONE: _clone}
+LEARNERS: dict[str, Learner] = {"neural": _neural, CLONE: _clone}
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,18 +215,29 @@ class Task:
         """The table of the cells."""
         asked = self.asked
         limits, start = asked.limits, self.start if isinstance(asked.start, Mapping) else asked.start
-        return cell_table(self.rows, asked.discount, asked.confidence, start, limits, asked.certificate, asked.seed)
+        proof = asked.certificate, asked.seed, asked.known
+        return cell_table(self.rows, asked.discount, asked.confidence, start, limits, *proof)
 
     @cached_property
     def cells(self) -> CellFit:
         """The same with its certificate."""
-        return self.table.proven(self.asked.confidence, self.asked.certificate)
+        return self.table.proven(self.asked.confidence, self.asked.certificate, self.asked.known)
 
     def honest(self, learner: str) -> dict[str, Honest]:
         """The policies of a learner, valued."""
         self.begin("Imitating what was done so far" if learner == CLONE else f"Learning ({learner})")
-        way = self._of_cells if learner == "partition" else LEARNERS[learner]
-        return honest(self.rows, way, self.asked.discount, self.start, self.asked.seed, self.judges)
+        ways = {**LEARNERS, "partition": self._of_cells, "linear": self._linear}
+        return honest(self.rows, ways[learner], self.asked.discount, self.start, self.asked.seed, self.judges)
+
+    def _linear(self, rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
+        """In waves, or in the features that the user gave."""
+        given = self.asked.features
+        found = learned_linear(rows, discount, seed) if given is None else learned_in(given, rows, discount, seed)
+        named = {"linear": "linear", "linear, dual": "dual", "linear, iterated": "iterated", CLONE: "clone"}
+        return {name: found[rule] for name, rule in named.items()}
+
+    def _quickly(self, rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
+        return {"linear": learned_quickly(rows, discount, seed, self.asked.features)}
 
     def _of_cells(self, rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
         """The policy of the cells; with limits, the one that keeps them."""
@@ -267,14 +267,15 @@ class Task:
     def _cost(self, one: Honest, cost: str) -> Estimate:
         found, step = one.cost(cost), 1.0 - self.asked.discount
         error = found.standard_error if one.effective_size >= LEAST_EFFECTIVE else None
-        return Estimate(step * found.value, None if error is None else step * error)
+        mean = Estimate(step * found.value, None if error is None else step * error)
+        return no_surer_than_counted(mean, self.rows.costs[cost], max(one.effective_size * len(self.rows), 2.0))
 
     # ---- limits
 
     def limited(self, learner: str, bounds: Sequence[Words]) -> tuple[dict[str, Honest], list[PricedLimit]]:
         """The policy of the lowest prices that keep the limits, and what became of these."""
         name = "neural, tilted" if learner == "neural" else learner  # the most even of the three
-        way = _quick if learner == "linear" else LEARNERS[learner]
+        way = self._quickly if learner == "linear" else LEARNERS[learner]
 
         def learned(prices: Array) -> Honest:
             self.begin(f"Learning ({learner}) at the prices {', '.join(f'{price:.3g}' for price in prices)}")

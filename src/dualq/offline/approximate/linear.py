@@ -35,6 +35,7 @@ from dualq.offline.approximate.evaluation import RIDGE_S, ROWS_PER_FEATURE, effe
 from dualq.offline.approximate.features import Features, Phi, joined
 from dualq.offline.approximate.iteration import iterated
 from dualq.offline.approximate.news import News
+from dualq.offline.approximate.own_features import FeaturesGiven, features_given
 from dualq.offline.approximate.psi import (
     by_action,
     chunks,
@@ -80,11 +81,26 @@ def learned_linear(rows: NumberRows, discount: float, seed: int = 0) -> dict[str
     }
 
 
-def learned_quickly(rows: NumberRows, discount: float, seed: int = 0) -> Rule:
+def learned_quickly(rows: NumberRows, discount: float, seed: int = 0, given: FeaturesGiven | None = None) -> Rule:
     """The rule of the saddle problem as it is, by one draw of the waves: for a search that learns many times."""
     behaviour, rows = clone(rows, seed), followed(_some(rows, seed))
-    phi, start = few_features(rows, seed), rows.starts if len(rows.starts) else rows.state
+    phi = few_features(rows, seed) if given is None else features_given(given, rows)
+    start = rows.starts if len(rows.starts) else rows.state
     return LinearRule(phi, Saddle.of(rows, phi, discount, start).down_the_path().advantage, behaviour)
+
+
+def learned_in(given: FeaturesGiven, rows: NumberRows, discount: float, seed: int = 0) -> dict[str, Rule]:
+    """The same rules in the user's own features; who acted, and what is news, are known by waves."""
+    behaviour, rows = clone(rows, seed), followed(_some(rows, seed))
+    phi = features_given(given, rows)
+    news = News.of(Design.of(rows, few_features(rows, seed))).beside(Design.of(rows, phi))
+    found = shrunk_saddle(news, phi, discount)
+    return {
+        "linear": LinearRule(phi, found.advantage, behaviour),
+        "dual": DualRule(phi, found.advantage, behaviour, found.tau),
+        "iterated": LinearRule(phi, iterated(news, discount, behaviour), behaviour),
+        "clone": behaviour,
+    }
 
 
 def _news(rows: NumberRows, drawn: Sequence[Features]) -> list[News]:

@@ -30,6 +30,7 @@ Learned = TypeVar("Learned")
 
 MARGIN = 1.96  # standard errors
 DOUBLINGS, HALVINGS = 8, 3
+FEW_EVENTS = 30.0  # of a cost, among the rows that speak for a policy: fewer are rare
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,13 @@ class PricedLimit:
         """Whether it is expected to be kept, with the margin; nothing is promised."""
         return excess(self.sense, self.bound, self.estimate) <= 0.0
 
-    def summary(self) -> dict[str, object]:
+    def basis(self, withheld: bool) -> str:
+        """What it rests on: "proven", where what is proven is not withheld; "estimated"; or "missed"."""
+        if self.proven and not withheld:
+            return "proven"
+        return "estimated" if excess(self.sense, self.bound, Estimate(self.estimate.value, 0.0)) <= 0.0 else "missed"
+
+    def summary(self, withheld: bool) -> dict[str, object]:
         """As plain values."""
         return {
             "name": self.name,
@@ -65,7 +72,7 @@ class PricedLimit:
             "logged": self.logged.value,
             "price": self.price,
             "kept": self.kept,
-            "basis": "proven" if self.proven else "estimated",
+            "basis": self.basis(withheld),
         }
 
 
@@ -75,6 +82,23 @@ def excess(sense: str, bound: float, cost: Estimate) -> float:
         return np.inf
     sign = 1.0 if sense == "<=" else -1.0
     return sign * (cost.value - bound) + MARGIN * cost.standard_error
+
+
+def no_surer_than_counted(cost: Estimate, paid: Array, rows: float) -> Estimate:
+    """A cost per step within what it ever was; where it is rare, no surer than a count in so many rows would be.
+
+    With p its share of the range R: error^2 >= R^2 p (1 - p) / rows, where fewer than FEW_EVENTS are expected, and p is
+    at least 1 / rows. Few of the rows that speak for a policy show a rare failure, and an error that is estimated from
+    what these few left over is too small; at worst none shows it, and there is nothing to estimate it from.
+    """
+    low, high = float(paid.min()), float(paid.max())
+    value = min(max(cost.value, low), high)
+    if cost.standard_error is None or low == high:
+        return Estimate(value, cost.standard_error)
+    p = min(max((value - low) / (high - low), 1.0 / rows), 1.0 - 1.0 / rows)
+    rare = min(p, 1.0 - p) * rows < FEW_EVENTS
+    counted = (high - low) * np.sqrt(p * (1.0 - p) / rows) if rare else 0.0
+    return Estimate(value, max(cost.standard_error, float(counted)))
 
 
 def limits_on(rows: NumberRows, limits: LimitsGiven) -> list[Words]:

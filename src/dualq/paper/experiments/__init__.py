@@ -60,6 +60,7 @@ steps taken is null, and so is the side of an interval that was not. Keys by exp
     networks  disagreement/GRAPH/LOSS/R, q_error/..., value_loss/... (LOSS also: pooled log, alone), R = 10, 100, 400
               rounds; rounds/GRAPH/LOSS: those to a Q error of 1e-6
     leak      count_error/CURVE/R, reward_error/..., pairs_right/..., R = 2, 80 rounds listened
+    approximation   value_loss/FEATURES/CURVE/N, N rows; value_loss/what was done
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ if TYPE_CHECKING:
     from dualq.paper.experiments.verdicts import Verdict
 
 PAPER = ("fig1", "fig2", "fig3", "fig4")
-BEYOND = ("drift", "bounds", "ablation", "efficiency", "networks", "leak")
+BEYOND = ("drift", "bounds", "ablation", "efficiency", "networks", "leak", "approximation")
 LONG = ("rates",)  # asked for by name only: it takes longer than all others together
 NAMES = (*PAPER, *BEYOND, *LONG)
 
