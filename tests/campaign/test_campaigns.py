@@ -16,13 +16,13 @@ import strange_logs
 def test_command_lines_that_nobody_should_type(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     command_lines.prepare(tmp_path)
-    assert [str(fault) for fault in command_lines.faults(80, seed=5)] == []
+    assert [str(fault) for fault in command_lines.faults(40, seed=5)] == []
 
 
 @pytest.mark.slow
 def test_jobs_that_are_killed():
     """In a process of its own, which has started no engine: forks have no threads."""
-    done = subprocess.run([sys.executable, kills.__file__, "4", "5", "learn", "train"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, kills.__file__, "3", "5", "learn"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -34,4 +34,4 @@ def test_hard_times(case):
 
 @pytest.mark.slow
 def test_logs_that_nobody_tidied(tmp_path):
-    assert [str(fault) for fault in strange_logs.faults(12, seed=5, folder=tmp_path)] == []
+    assert [str(fault) for fault in strange_logs.faults(8, seed=5, folder=tmp_path)] == []

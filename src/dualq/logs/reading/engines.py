@@ -83,6 +83,8 @@ def first_line(error: BaseException) -> str:
 def cut_off(error: BaseException) -> str:
     """A clause where an engine's words are those of a file that was cut off."""
     text = str(error).lower()
+    if "out of memory" in text:
+        return "; there is not enough memory"
     words = ("magic", "footer", "too small", "truncat", "unexpected end", "gzip", "malformed", "corrupt", "thrift")
     words += ("unquoted", "not a database", "buffer", "enough bytes", "not an arrow", "snappy", "zstd")
     return "; it may be cut off in the middle, or damaged" if any(w in text for w in words) else ""
