@@ -46,6 +46,7 @@ def test_it_keeps_to_well_known_pairs_and_the_page_and_json_name_it():
     assert (taken >= np.minimum(known.rows, n.max(axis=1))).all()
     line = guarantee(fit)[-1]
     assert f"with at least {known.rows} rows earns at least {words.number(known.lower)}" in line
+    assert all(clause in line for clause in fit.conditions)
     assert f"{words.number(known.less)} less than the new policy" in line
     summary = json.loads(json.dumps(fit.summary(), default=str))["alternatives"]
     assert [one["lower"] for one in summary] == [one.lower for one in fit.alternatives]

@@ -44,8 +44,10 @@ def instead(fit: Fit) -> list[str]:
     """What could be guaranteed of other policies, where too little is of the new one, and what these cost."""
     if not fit.alternatives:
         return []
-    each = "; ".join(_other(one) for one in fit.alternatives)
-    return [f"Guaranteed ({percent(fit.confidence)}), on the same conditions, of other policies: {each}."]
+    each, promise = "; ".join(_other(one) for one in fit.alternatives), fit.certificate
+    said = promise is not None and promise.informative  # the sentence before has the conditions
+    under = "on the same conditions" if said else f"if {listed(fit.conditions)}"
+    return [f"Guaranteed ({percent(fit.confidence)}), {under}, of other policies: {each}."]
 
 
 def _other(one: Alternative) -> str:
