@@ -319,7 +319,7 @@ def like_the_shipped_one(seed):
     """(floor, ceiling, truth, floor less truth where decisions were taken, gain) of a log like the shipped one."""
     log = dualq.read_log(sample_log.draw(seed), **sample_log.COLUMNS)
     fit = dualq.learn(log)
-    c, decided = fit.certificate, decided_start(fit.counts, fit.modelled.discount)[0]
+    c, decided = fit.certificate, decided_start(fit.counts, fit.modelled.discount).e
     over = c.lower_decided - _true_value(fit, fit.policy.matrix, decided)
     return c.lower, c.policy_upper, _true_value(fit, fit.policy.matrix), over, c.gain
 
@@ -327,7 +327,7 @@ def like_the_shipped_one(seed):
 def _over(found, log, policy, mdp):
     """How far the floor where decisions were taken is above the truth: never, in 1 - delta of logs."""
     decided = decided_start(log.counts(), mdp.discount)
-    return -1.0 if decided is None else found.lower_decided - float(decided[0] @ policy.value(mdp))
+    return -1.0 if decided is None else found.lower_decided - float(decided.e @ policy.value(mdp))
 
 
 def _true_value(fit, matrix, start=None):
@@ -385,7 +385,7 @@ def at_the_truth(problem, size, seed):
     ev = evidence_of(parts, log.counts())
     rows = own_rows(ev, policy, simulator.start, mdp.discount)
     q = mdp.q_values(V).ravel()[rows.pairs]
-    decided, _ = decided_start(log.counts(), mdp.discount)
+    decided = decided_start(log.counts(), mdp.discount).start
     aims = aims_of(ask, parts[0], decided, beside=True)
     known = (aims, mdp.reward_range, ev.possible, np.append(V, 0.0), q)
     return float(np.exp(log_martingale(rows, *known, -np.log(0.02))))

@@ -380,6 +380,25 @@ def test_one_row_and_no_row_say_nothing():
     assert 30 < c.rows_needed < 30_000
 
 
+def test_policies_on_well_known_pairs_may_do_anything_where_a_state_has_none():
+    # State 1 has 800 rows or so of its action 0; action 1, never logged there, pays 1 for ever. A policy that keeps to
+    # pairs with 1,000 rows may take it, one that keeps to logged pairs may not: its ceiling is no bound of the former.
+    rng, rows, s = np.random.default_rng(0), [], 0
+    for _ in range(22_000):
+        s_next = int(s == 0 and rng.random() < 0.04)
+        rows.append((s, 0, 0.5 * (s == 0), s_next))
+        s = s_next
+    s, a, r, s_next = (np.array(column) for column in zip(*rows, strict=True))
+    log = dualq.ArrayLog(s, a, r, s_next, 2, 2, reward_range=(0.0, 1.0))
+    found = dualq.certificate_of(
+        dualq.counts_in_blocks(log), dualq.TablePolicy(np.array([[1.0, 0.0], [1.0, 0.0]])), 0.9, [1.0, 0.0]
+    )
+    value_of_1 = 1.0 / 0.1
+    truth = (0.5 + 0.9 * 0.04 * value_of_1) / (1.0 - 0.9 * 0.96)
+    assert found.upper_supported < truth
+    assert found.ceilings["1000"] >= truth
+
+
 def test_informative_means_half_of_the_range_and_rows_needed_gets_there():
     simulator = problems.two_state()
     _, wide = certified(simulator, 100)

@@ -371,7 +371,7 @@ def test_the_charged_family_reaches_the_lowest_ceiling_and_the_search_the_edge()
     log = recorded(20_000, 7)
     fit = learned(20_000, 7, {"broken": 0.3})
     search = Search(Estimates(fit.counts, fit.careful, fit.start), fit.asked, fit.blocks, Ledger(0.05))
-    lowest = search.charged.tightest[1].dual_policy
+    lowest = dualq.TablePolicy(on_grid(search.charged.tightest[1].dual_policy.matrix))  # a chance of 1e-7 is rounding
     asked = fit.asked[0]
     assert search.end(asked, lowest) == pytest.approx(
         -search.proven["broken"].floor(search.proven["broken"].safest[0]), abs=1e-5
@@ -403,11 +403,11 @@ def test_what_is_not_promised_is_said_and_estimated(few):
 
 
 def test_a_ceiling_that_comes_half_of_the_way_is_worth_having():
-    # The least that any policy can have is .12 or so: .15 cannot be promised from 4,000 rows, but much less than 1 can.
-    fit = learned(4_000, 8, {"broken": 0.15})
+    # The least that any policy can have is .1 or so: .13 cannot be promised from 4,000 rows, but much less than 1 can.
+    fit = learned(4_000, 8, {"broken": 0.13})
     (kept,) = fit.limits
     assert not fit.limits_kept
-    assert 0.15 < kept.high < 0.575
+    assert 0.13 < kept.high < 0.565
     assert "lowest bounds" in fit.reason
     search = Search(Estimates(fit.counts, fit.careful, fit.start), fit.asked, fit.blocks, Ledger(0.05))
     ceilings = [

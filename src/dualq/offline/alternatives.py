@@ -18,12 +18,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dualq._version import __version__
 from dualq.logs import Counts
 from dualq.model import TablePolicy
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.solving import on_log
 from dualq.offline.stages import Proven
-from dualq.proof import LADDER, AverageBounds, Certificate, Ledger, paid_at_the_end, prior_of
+from dualq.proof import LADDER, AverageBounds, Certificate, Ledger, centre_of, paid_at_the_end, prior_of
 from dualq.solvers import solve
 
 Array = np.ndarray
@@ -60,6 +61,8 @@ def alternatives_of(fit: Proven, expected: Estimate) -> tuple[Alternative, ...]:
     solved, promise = fit.solved, fit.certificate
     counts = solved.modelled.counted.counts
     if promise is None or solved.asked or counts.n.size > LARGE or not wanting(promise):
+        return ()
+    if fit.version != __version__ or centre_of(counts):  # the certificate's events are not those that follow
         return ()
     bounds, estimates, alpha = _bounds(fit), solved.modelled.estimates, solved.modelled.discount
 

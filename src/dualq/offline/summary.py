@@ -53,5 +53,7 @@ def alternative_summary(one: Alternative) -> dict[str, object]:
         "lower": one.lower,
         "upper": one.upper,
         "less": one.less,
-        "actions": [policy.actions.describe(int(a)) for a in policy.matrix.argmax(axis=1)],
+        "actions": [
+            {policy.actions.describe(int(a)): float(row[a]) for a in row.nonzero()[0]} for row in policy.matrix
+        ],
     }

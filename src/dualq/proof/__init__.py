@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dualq.proof.costs import cost_bounds as cost_bounds
     from dualq.proof.costs import cost_column as cost_column
     from dualq.proof.costs import known_cost as known_cost
+    from dualq.proof.evidence import centre_of as centre_of
     from dualq.proof.evidence import merged_counts as merged_counts
     from dualq.proof.evidence import paid_at_the_end as paid_at_the_end
     from dualq.proof.evidence import paying_counts as paying_counts

@@ -69,7 +69,7 @@ class Certificate:
     assumptions: tuple[str, ...] = field(repr=False)
     _pairs: tuple[Wanted, ...] = field(repr=False)
     policy_upper: float = np.inf
-    earned: float | None = None  # None, with lower_decided, where the log's rows do not follow each other
+    earned: float | None = None  # None, with lower_decided, where much of what the log entered was not left again
     lower_decided: float | None = None
     ceilings: Mapping[str, float] = field(default_factory=dict, repr=False)
     ledger: Ledger | None = field(default=None, repr=False)  # None in fits that were saved before there was one

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,7 +30,7 @@ FIRST = 1.0 / 8.0  # of the rows, from which everything is foreseen
 DEAREST = 40.0  # log 1 / W: at such a price a policy's own value says less than the events of pairs
 SHARE = 0.4  # of delta, for the policy's own value where it can be foreseen
 BESIDE = 0.2  # of the weights of floors, for the value from the states where the log's decisions were taken
-LOOSE = 0.01  # of these: states that were entered and not left again count for less than this, or no start is fair
+LOOSE = 0.01  # of these: states that were entered more often than left may owe so much
 
 
 def coarse(blocks: Sequence[Counts]) -> list[Counts]:
@@ -68,19 +69,34 @@ def foreseen_start(ask: Question, first: Counts) -> Array:
     return left / left.sum() if left.any() else np.full(left.size, 1.0 / left.size)
 
 
-def decided_start(counts: Counts, alpha: float) -> tuple[Array, float] | None:
-    """(start (S,), earned): where the log's decisions were taken, and what they earned in all.
+class Decided(NamedTuple):
+    """Where the log's decisions were taken: e = more * start - owed, and what they earned in all."""
 
-    With V of any policy, the sum over rows of V(s) - alpha V(s') is the total of V over this start: it takes each state
-    as often as it was left, less alpha times as often as it was entered. Rewards are given in the same measure, as what
-    is earned from there on. None where rows do not follow each other: states were entered, and what came then is lost.
+    start: Array  # (S,) sums to one
+    earned: float
+    more: float  # 1, and what is owed
+    owed: Array  # (S,) where states were entered more often than left: nearly always 0
+
+    @property
+    def e(self) -> Array:
+        """(S,) as in docs/certificate.md."""
+        return self.more * self.start - self.owed
+
+
+def decided_start(counts: Counts, alpha: float) -> Decided | None:
+    """Where the log's decisions were taken, and what they earned in all.
+
+    With V of any policy, the sum over rows of V(s) - alpha V(s') is the total of V over e: it takes each state as often
+    as it was left, less alpha times as often as it was entered. Rewards are given in the same measure, as what is
+    earned from there on. None where much would be owed: states were entered, and what came then is lost.
     """
     entered = np.bincount(counts.s_next, counts.n * ~counts.ended, minlength=len(counts.states))
     net = counts.visits.sum(axis=1) - alpha * entered
     begun = np.maximum(net, 0.0)
     if not net.sum() > 0.0 or begun.sum() > (1.0 + LOOSE) * net.sum():
         return None
-    return begun / begun.sum(), float(counts.reward_sum.sum() / net.sum())
+    earned, owed = float(counts.reward_sum.sum() / net.sum()), np.maximum(-net, 0.0) / net.sum()
+    return Decided(begun / begun.sum(), earned, float(begun.sum() / net.sum()), owed)
 
 
 class OwnEvent:

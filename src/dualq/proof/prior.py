@@ -51,7 +51,7 @@ class Prior:
         mixed = np.log(0.5 * e) - _log_mixtures(policy, self.actions)
         logs = np.where(sure.any(axis=1), np.log(for_sure), mixed)[:, self.choices].sum(axis=1)
         on_grid = np.abs(GRID * policy - np.round(GRID * policy)) <= 1e-9
-        priced = bool((on_grid & (self.allowed | (policy == 0.0))).all())
+        priced = bool((on_grid & (self.allowed | (policy == 0.0)))[self.choices].all())
         return float(-np.logaddexp.reduce(logs + self.log_shares)) if priced else float(np.inf)
 
 

@@ -41,7 +41,7 @@ from dualq.proof.evidence import centre_of, merged_counts, moved_counts, scaled_
 from dualq.proof.floors import Bound, floor_of, plug_in_value
 from dualq.proof.ledger import Ledger
 from dualq.proof.martingale import OwnValue
-from dualq.proof.own_value import OwnEvent, coarse, decided_start, foresighted, shared_out
+from dualq.proof.own_value import Decided, OwnEvent, coarse, decided_start, foresighted, shared_out
 from dualq.proof.prior import Prior
 from dualq.proof.questions import Available, Question, Weights, check_confidence, one_of, question_of
 from dualq.solvers import solve
@@ -152,17 +152,21 @@ def proven(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledg
         [-floor_of(m, -usual, -high, ask.allowed, logged, -1.0).value for m in sets.values()], axis=0
     )
     upper, upper_supported = -ceiling.value, -ceiling_supported.value
-    decided, earned = decided_start(merged, ask.alpha) or (None, None)
+    decided = decided_start(merged, ask.alpha)
     event = _own_event(blocks, merged, ask, own)
-    value = None if event is None else event.interval(ask, lows, highs, decided)
+    value = None if event is None else event.interval(ask, lows, highs, None if decided is None else decided.start)
     floors = floor.value if value is None else np.maximum(floor.value, value.states[0])
     highest = min(float(eta @ upper), _best_of_few(event, sets, f, ask, ceiling, floors))
     supported = min(float(eta @ upper_supported), highest)
     lower = float(eta @ floor.value)
-    policy_upper = float(eta @ np.minimum(-np.max([b.value for b in highs], axis=0), upper))
+    tops = -np.max([b.value for b in highs], axis=0)
+    tops = np.minimum(tops, upper) if bool(ask.allowed[ask.policy > 0.0].all()) else tops
+    policy_upper = float(eta @ tops)
     if value is not None:
         lower, policy_upper = max(lower, value.ends[0][0]), min(policy_upper, value.ends[0][1])
-    policy_upper = min(policy_upper, highest)
+        tops = np.minimum(tops, value.states[1])
+    if bool(ask.allowed[ask.policy > 0.0].all()):
+        policy_upper = min(policy_upper, highest)
     table = per_state(merged, floors, upper, upper_supported, behaviour_low, behaviour_high)
 
     return Certificate(
@@ -176,9 +180,9 @@ def proven(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledg
         rows=merged.total,
         value_range=ask.value_range,
         policy_upper=policy_upper,
-        lower_decided=_floor_at(decided, lows, value),
-        earned=earned,
-        ceilings=_ceilings(model, best, merged, ask, supported),
+        lower_decided=None if decided is None else _floor_at(decided, lows, value, tops),
+        earned=None if decided is None else decided.earned,
+        ceilings=_ceilings(model, best, merged, ask, supported, highest),
         per_state=table,
         causes=causes_of(model, eta, unknown, (f, floor), (best, ceiling_supported), (lower, supported, highest)),
         assumptions=assumptions_of(merged, ask),
@@ -211,12 +215,11 @@ def _best_of_few(
     return max(event.ceiling(one, *policy_bounds(sets, f, one)) for one in asks)
 
 
-def _floor_at(decided: Array | None, lows: Sequence[Bound], value: OwnValue | None) -> float | None:
-    """The policy's floor where the log's decisions were taken, by whatever is best."""
-    if decided is None:
-        return None
-    pairs = max(float(decided @ bound.value) for bound in lows)
-    return pairs if value is None else max(pairs, value.ends[1][0])
+def _floor_at(decided: Decided, lows: Sequence[Bound], value: OwnValue | None, tops: Array) -> float:
+    """The policy's floor where the log's decisions were taken, by whatever is best; what is owed, at its ceilings."""
+    floor = max(float(decided.start @ bound.value) for bound in lows)
+    floor = floor if value is None else max(floor, value.ends[1][0])
+    return decided.more * floor - float(decided.owed @ tops)
 
 
 def policy_bounds(sets: dict[str, ConfidenceSet], f: Array, ask: Question) -> tuple[list[Bound], list[Bound]]:
@@ -226,8 +229,14 @@ def policy_bounds(sets: dict[str, ConfidenceSet], f: Array, ask: Question) -> tu
     return lows, [floor_of(m, -f, -high, ask.allowed, ask.policy, -1.0) for m in sets.values()]
 
 
-def _ceilings(model: ConfidenceSet, best: Array, merged: Counts, ask: Question, first: float) -> dict[str, float]:
-    """{k: ceiling over policies that keep to pairs with at least k rows}, where such a policy can begin at all."""
+def _ceilings(
+    model: ConfidenceSet, best: Array, merged: Counts, ask: Question, first: float, highest: float
+) -> dict[str, float]:
+    """{k: ceiling over policies that keep to pairs with at least k rows}, where such a policy can begin at all.
+
+    Where a state has no pair with k rows they may take any action: so they are no part of those that keep to logged
+    pairs, only of all.
+    """
     found, n, high = {"1": first}, merged.visits, ask.value_range[1]
     for rows in LADDER[1:]:
         thick = n >= rows
@@ -237,7 +246,7 @@ def _ceilings(model: ConfidenceSet, best: Array, merged: Counts, ask: Question, 
             continue
         # where no pair has so many rows nothing is known: any action, worth all that is possible
         allowed = np.where(thick.any(axis=1, keepdims=True), thick, ask.allowed)
-        found[str(rows)] = min(-float(ask.start @ floor_of(model, -best, -high, allowed, None, -1.0).value), first)
+        found[str(rows)] = min(-float(ask.start @ floor_of(model, -best, -high, allowed, None, -1.0).value), highest)
     return found
 
 
