@@ -155,6 +155,17 @@ class Search:
                 return one
         return None
 
+    def nearest(self, policy: TablePolicy) -> TablePolicy:
+        """The policy as it is, or with its chances on the grid: that whose ends come nearest to the limits."""
+        other = priced(policy)
+        if not self._within_caps(other):
+            return policy
+
+        def over(one: TablePolicy) -> float:
+            return max(a.limit.sign * (self.end(a, one) - a.limit.bound) / a.span for a in self.bounded)
+
+        return min((policy, other), key=over)
+
     def _within_caps(self, policy: TablePolicy) -> bool:
         """Whether a policy keeps all limits that no bound is needed for; False where there are others than caps."""
         alone = [one.limit for one in self.asked if not one.bounded]
@@ -294,8 +305,9 @@ def keep(
     _check_plug_in(estimates, asked)
     search = Search(estimates, asked, blocks, ledger, measured)
     solution, how = search.certified() if margin == "certified" else search.unmargined()
-    policy = search.keeping(solution.dual_policy) if how == "proven" else None
-    policy = solution.dual_policy if policy is None else policy
+    kept = search.keeping(solution.dual_policy) if how == "proven" else None
+    policy = solution.dual_policy if kept is None else kept
+    policy = search.nearest(policy) if how == "lowest ceiling" else policy
     limits = search.outcomes(solution, policy, more=margin == "certified")
     reason = _reason(solution, policy, limits, how, estimates)
     return Limited(solution, policy, limits, reason, search.wanted(policy, limits))
