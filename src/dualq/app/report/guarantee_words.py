@@ -65,8 +65,8 @@ def earns_more(promise: Certificate, who: str) -> str:
         return f"So {who} earns at least {number(promise.improvement)} more."
     there, then = number(promise.lower_decided or 0.0), number(promise.earned or 0.0)
     return (
-        f"Counted from all the log's decisions on, {who} earns at least {there}, and the log itself earned {then}: "
-        f"at least {number(promise.gain)} more."
+        f"If every decision in the log counts as a beginning, {who} earns at least {there} from there on, and the log "
+        f"earned {then}: at least {number(promise.gain)} more."
     )
 
 
