@@ -159,7 +159,7 @@ def test_the_command_exits_with_3_where_it_should_be_looked_at(tmp_path, capsys)
     pa.csv.write_csv(dataclasses.replace(two, behaviour=fit.policy).record(300, seed=1).table(), tmp_path / "new.csv")
     pa.csv.write_csv(two.record(300, seed=1).table(), tmp_path / "else.csv")
     assert command(["check", str(tmp_path / "run"), str(tmp_path / "new.csv")]) == 0
-    assert capsys.readouterr().out.startswith("Keep: by 300 rows it earns")
+    assert capsys.readouterr().out.startswith("Keep: judged by 300 rows it earns")
     assert command(["check", str(tmp_path / "run"), str(tmp_path / "else.csv"), "--json"]) == 3
     facts = json.loads(capsys.readouterr().out)
     assert facts["verdict"] == "stop"

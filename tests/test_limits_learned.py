@@ -19,7 +19,7 @@ import dualq
 from dualq import limits
 from dualq.app import cli
 from dualq.app.report.html import report_html
-from dualq.app.report.limit_words import _step, bounds_words, guarantees, limit_table, limit_words
+from dualq.app.report.limit_words import _price, _step, bounds_words, guarantees, limit_table, limit_words
 from dualq.app.report.terminal import print_fit
 from dualq.app.report.words import number, recommended, small, verdict
 from dualq.base.errors import InfeasibleError, LogError, ModelError
@@ -415,6 +415,13 @@ def test_a_ceiling_that_comes_half_of_the_way_is_worth_having():
         for choice in itertools.product(range(2), repeat=3)
     ]
     assert kept.high == pytest.approx(min(ceilings), abs=1e-5)
+
+
+def test_a_limit_that_is_not_even_expected_to_be_kept_does_not_cost_nothing(few):
+    (kept,) = few.limits
+    broken = dataclasses.replace(kept, estimate=kept.bound + 0.1, price=0.0)
+    assert "no policy was found that is expected to keep it; the nearest has 0.4" in _price(few, broken)
+    assert "costs nothing" in _price(few, dataclasses.replace(kept, price=0.0))
 
 
 def test_what_no_policy_keeps_is_explained():

@@ -24,7 +24,16 @@ from dualq.model import TablePolicy
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.solving import on_log
 from dualq.offline.stages import Proven
-from dualq.proof import LADDER, AverageBounds, Certificate, Ledger, centre_of, paid_at_the_end, prior_of
+from dualq.proof import (
+    LADDER,
+    AverageBounds,
+    Certificate,
+    Ledger,
+    centre_of,
+    paid_at_the_end,
+    prior_of,
+    says_something,
+)
 from dualq.solvers import solve
 
 Array = np.ndarray
@@ -75,7 +84,9 @@ def alternatives_of(fit: Proven, expected: Estimate) -> tuple[Alternative, ...]:
     safest = judged(None, TablePolicy(bounds.safest[0], counts.states, counts.actions))
     best = [max(known, key=lambda one: one.lower)] if known else []
     others = best if best and np.array_equal(best[0].policy.matrix, safest.policy.matrix) else [*best, safest]
-    return tuple(one for one in others if one.lower > promise.lower)
+    return tuple(
+        one for one in others if one.lower > promise.lower and says_something(one.lower, one.upper, promise.value_range)
+    )
 
 
 def _bounds(fit: Proven) -> AverageBounds:

@@ -478,7 +478,7 @@ def _facts(found: Check) -> str:
     low, high = found.interval
     between_them = f"{low:.4g} to {high:.4g}, however often you look"
     expected = f"{_number(found.expected)} was expected"
-    return f"by {found.judged:,} rows it earns {found.earned:.4g} ({between_them}), and {expected}"
+    return f"judged by {found.judged:,} rows it earns {found.earned:.4g} ({between_them}), and {expected}"
 
 
 def _number(e: Estimate) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dualq.proof.betting import weighted_bounds as weighted_bounds
     from dualq.proof.certificate import Certificate as Certificate
     from dualq.proof.certificate import Wanted as Wanted
+    from dualq.proof.certificate import says_something as says_something
     from dualq.proof.costs import AverageBounds as AverageBounds
     from dualq.proof.costs import cost_bounds as cost_bounds
     from dualq.proof.costs import cost_column as cost_column

@@ -138,6 +138,9 @@ def _price(fit: Fit, limit: LimitOutcome) -> str:
     step, alpha = _step(limit.bound), fit.settings["discount"]
     cost, later = step * limit.price, step * limit.price / (1.0 - alpha)
     if not later > 1e-6 * max(1.0, abs(fit.expected.value)):
+        if _beyond(limit, limit.estimate) > 0.0:
+            nearest = number(limit.estimate)
+            return f"{limit.name}: no policy was found that is expected to keep it; the nearest has {nearest}."
         why = (
             "the other limits already see to it"
             if _beyond(limit, limit.free) > 0.0

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dualq.offline import Fit, PolicyChange, Updated
 
 UPDATED = "What the new rows changed"
-HEADER = ("before", "now", "how often", "better by", "then", "rows", "then")
+HEADER = ("before", "now", "how often", "better by", "by old rows", "rows", "old rows")
 
 
 def updated_words(fit: Fit, updated: Updated) -> list[str]:

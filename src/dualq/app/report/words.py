@@ -52,7 +52,10 @@ def number(x: float) -> str:
 
 def estimate(e: Estimate) -> str:
     """A value and its standard error, which has two digits; the value alone where no error can be given."""
-    return number(e.value) if e.standard_error is None else f"{number(e.value)} ± {small(e.standard_error)}"
+    if e.standard_error is None:
+        return number(e.value)
+    value = 0.0 if abs(e.value) < 1e-9 * e.standard_error else e.value  # rounding
+    return f"{number(value)} ± {small(e.standard_error)}"
 
 
 def small(x: float) -> str:
@@ -182,7 +185,7 @@ def remedies(fit: Fit | Evaluation) -> list[str]:
         low, high = ends.split(",")
         words.append(f"If you know that rewards always lie between, say, {low} and {high}, add --reward-range={ends}.")
     if any("were set aside, and" in reason for reason in fit.withheld):
-        words.append('If you know that they are like the others, add --assume "set aside".')
+        words.append('If you know that the rows set aside are like the others, say so: --assume "set aside".')
     return words
 
 
