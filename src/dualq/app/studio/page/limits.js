@@ -54,7 +54,7 @@ export async function limits({ main, id, signal, go }) {
       put(at_once, h("div", { class: "at-once-tiles" }, figure("expected to earn", `${number(point.value)}`, `± ${Number(point.error.toPrecision(2))}`),
         curve.band && figure(`bounds (${curve.confidence})`, `${number(point.low)} to ${number(point.high)}`, "on the conditions of the run"),
         figure(`${curve.cost} per ${curve.each}`, number(point.cost), `bounds ${Number(point.cost_low.toPrecision(2))} to ${Number(point.cost_high.toPrecision(2))}`),
-        figure("price", number(point.price), `reward per ${curve.each}, for one unit of ${curve.cost}`)), h("p", { class: "muted" }, sure ? "From the curve: a policy whose upper bound is within the limit." : margin.value === "certified" ? "From the curve: a policy that is expected to keep the limit. No policy of the curve is guaranteed to." : "From the curve: a policy that is expected to keep the limit."));
+        figure("price", number(point.price), `reward per ${curve.each}, for one unit of ${curve.cost}`)), h("p", { class: "muted" }, sure ? "From the curve: a policy whose upper bound is within the limit." : point.cost > value + 1e-6 * Math.abs(high) ? "From the curve: the policy that comes nearest; it is not expected to keep the limit." : margin.value === "certified" ? "From the curve: a policy that is expected to keep the limit. No policy of the curve is guaranteed to." : "From the curve: a policy that is expected to keep the limit."));
       at_once.dataset.limit = point.limit;
       view?.change("at", window.vega.changeset().remove(() => true).insert([{ limit: Math.min(high, Math.max(low, value)) }])).run();
     }
