@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sqlite3
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import dualq
 from dualq.base.errors import LogError
 from dualq.base.transitions import Rows
+from dualq.logs import all_counts
 
 COLUMNS = {"state": "stock", "action": "order", "reward": "profit", "episode": "shop", "time": "day"}
 
@@ -145,3 +147,14 @@ def test_a_row_without_a_time_is_not_lost_with_the_part(by, row, time, tmp_path)
         written(rows, by, tmp_path), **COLUMNS, since=10, skip_bad=True, quarantine=tmp_path / "bad.csv"
     )
     assert read.skipped == 1
+
+
+def test_all_blocks_together_are_the_blocks_merged_one_after_another():
+    """To the last bit: the sums are taken in the same order."""
+    blocks = dualq.counts_in_blocks(dualq.problems.garnet(6, 3, 3, seed=1).record(4_000, seed=2))
+    one_by_one = functools.reduce(lambda before, block: before.merge(block), blocks)
+    together = all_counts(blocks)
+    for name in ("s", "a", "s_next", "ended", "n", "reward_sum", "reward_square_sum"):
+        np.testing.assert_array_equal(getattr(together, name), getattr(one_by_one, name))
+    assert together.reward_range == one_by_one.reward_range
+    assert together.total == 4_000

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dualq.logs.checks.returns import returns_of as returns_of
     from dualq.logs.checks.trace import Trace as Trace
     from dualq.logs.counts import Counts as Counts
+    from dualq.logs.counts import all_counts as all_counts
     from dualq.logs.log import Log as Log
     from dualq.logs.number_rows import NumberRows as NumberRows
     from dualq.logs.open_ends import OpenEnds as OpenEnds

@@ -192,28 +192,7 @@ class Counts:
 
     def merge(self, other: Counts) -> Counts:
         """The counts of both logs together; they must have the same states and actions, in the same order."""
-        for name in ("states", "actions"):
-            mine, theirs = getattr(self, name), getattr(other, name)
-            if mine is not theirs and mine != theirs:
-                raise LogError(f"counts of different {name} cannot be merged: {mine!r} and {theirs!r}")
-        if self.cost_sums.keys() != other.cost_sums.keys():
-            mine, theirs = (", ".join(c.cost_sums) or "none" for c in (self, other))
-            raise LogError(f"counts of different costs cannot be merged: {mine} and {theirs}")
-        pairs = zip(self._columns, other._in_order(self.cost_sums)._columns, strict=True)
-        s, a, s_next, ended, *weights = (np.concatenate(pair) for pair in pairs)
-        return Counts._of_sums(
-            _grouped(s, a, s_next, ended, weights, len(self.states), len(self.actions)),
-            list(self.cost_sums),
-            states=self.states,
-            actions=self.actions,
-            reward_range=_widest([(c.reward_range, c.range_known or c.n.size) for c in (self, other)]),
-            range_known=self.range_known and other.range_known,
-            cost_ranges={
-                cost: _widest([(c.cost_ranges[cost], cost in c.cost_ranges_known or c.n.size) for c in (self, other)])
-                for cost in self.cost_sums
-            },
-            cost_ranges_known=self.cost_ranges_known & other.cost_ranges_known,
-        )
+        return all_counts([self, other])
 
     def where(self, kept: Array) -> Counts:
         """The counts of some entries (entries,), all others left out."""
@@ -403,6 +382,34 @@ def check_costs(
 class _Groups(NamedTuple):
     keys: tuple[Array, Array, Array, Array]  # s, a, s', ended: each once, sorted
     sums: list[Array]  # of every weight
+
+
+def all_counts(parts: Sequence[Counts]) -> Counts:
+    """The counts of several logs together, sums in their order."""
+    first = parts[0]
+    for other in parts[1:]:
+        for name in ("states", "actions"):
+            mine, theirs = getattr(first, name), getattr(other, name)
+            if mine is not theirs and mine != theirs:
+                raise LogError(f"counts of different {name} cannot be merged: {mine!r} and {theirs!r}")
+        if first.cost_sums.keys() != other.cost_sums.keys():
+            mine, theirs = (", ".join(c.cost_sums) or "none" for c in (first, other))
+            raise LogError(f"counts of different costs cannot be merged: {mine} and {theirs}")
+    columns = zip(*(part._in_order(first.cost_sums)._columns for part in parts), strict=True)
+    s, a, s_next, ended, *weights = (np.concatenate(column) for column in columns)
+    return Counts._of_sums(
+        _grouped(s, a, s_next, ended, weights, len(first.states), len(first.actions)),
+        list(first.cost_sums),
+        states=first.states,
+        actions=first.actions,
+        reward_range=_widest([(c.reward_range, c.range_known or c.n.size) for c in parts]),
+        range_known=all(c.range_known for c in parts),
+        cost_ranges={
+            cost: _widest([(c.cost_ranges[cost], cost in c.cost_ranges_known or c.n.size) for c in parts])
+            for cost in first.cost_sums
+        },
+        cost_ranges_known=frozenset.intersection(*(c.cost_ranges_known for c in parts)),
+    )
 
 
 def _grouped(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dualq.base import LogError, checked_interval
-from dualq.logs import Counts
+from dualq.logs import Counts, all_counts
 
 Array = np.ndarray
 
@@ -70,10 +70,7 @@ def merged_counts(blocks: Sequence[Counts]) -> Counts:
     """The counts of all blocks together."""
     if not blocks:
         raise LogError("no counts were given; a certificate needs at least one block of rows")
-    merged = blocks[0]
-    for block in blocks[1:]:
-        merged = merged.merge(block)
-    return merged
+    return blocks[0] if len(blocks) == 1 else all_counts(blocks)
 
 
 def paying_counts(counts: Counts, cost: str) -> Counts:
