@@ -23,7 +23,7 @@ def found(tmp_path_factory):
     os.chdir(before)
 
 
-@pytest.mark.parametrize("number", [150, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [150, pytest.param(1_500, marks=pytest.mark.slow)])
 def test_odd_arguments_are_refused_in_one_line(found, number):
     wrong = [f"{fault.call}: {fault.what}" for fault in faults(found, number, seed=number)]
     print(f"{number:,} calls, {len(wrong)} of them answered wrongly")

@@ -16,7 +16,7 @@ import strange_logs
 def test_command_lines_that_nobody_should_type(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     command_lines.prepare(tmp_path)
-    assert [str(fault) for fault in command_lines.faults(15, seed=5)] == []
+    assert [str(fault) for fault in command_lines.faults(40, seed=5)] == []
 
 
 @pytest.mark.slow
@@ -34,4 +34,4 @@ def test_hard_times(case):
 
 @pytest.mark.slow
 def test_logs_that_nobody_tidied(tmp_path):
-    assert [str(fault) for fault in strange_logs.faults(4, seed=5, folder=tmp_path)] == []
+    assert [str(fault) for fault in strange_logs.faults(8, seed=5, folder=tmp_path)] == []

@@ -16,7 +16,7 @@ CHECKED = [name for name in KINDS if name not in ("policy", "log")]  # the other
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("number", [15, pytest.param(25, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [15, pytest.param(40, marks=pytest.mark.slow)])
 def test_damage_is_noticed_or_does_no_harm(tmp_path, kind, number):
     found = answers(KINDS[kind](tmp_path), number, seed=number)
     print(f"{kind}: {found}")

@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, TypeGuard
 
-from dualq.app.report.guarantee_words import earns_more
+from dualq.app.report.guarantee_words import earns_more, nothing
 from dualq.app.report.words import (
-    FEW_ROWS,
     about,
     added_up,
     distinct,
@@ -21,7 +20,6 @@ from dualq.app.report.words import (
     number,
     per,
     percent,
-    remedies,
     returned,
     said,
     small,
@@ -140,11 +138,8 @@ def guarantees(e: AnyEvaluation) -> list[str]:
 
 def _table_guarantees(e: Evaluation) -> list[str]:
     promise = e.certificate
-    if promise is None:
-        return ["Nothing is guaranteed: no certificate was asked for. Use --certificate proven."]
-    if e.withheld:
-        reasons = [FEW_ROWS if reason.startswith(FEW_ROWS) else reason for reason in distinct(e.withheld)]
-        return [f"Nothing is guaranteed: {listed(reasons)}.", *remedies(e)]
+    if promise is None or e.withheld:
+        return nothing(e)
     sure = percent(e.confidence)
     if not promise.informative:
         return [_too_wide(e, promise, sure), *_limits_guaranteed(e)]

@@ -10,7 +10,7 @@ from dualq.app.report.words import FEW_ROWS, about, distinct, estimate, listed, 
 from dualq.base import count
 
 if TYPE_CHECKING:
-    from dualq.offline import Alternative, Fit
+    from dualq.offline import Alternative, Evaluation, Fit
     from dualq.proof import Certificate
 
 
@@ -20,11 +20,8 @@ def guarantee(fit: Fit, ranges: Sequence[str] = (), limits: Sequence[str] = ()) 
     ranges, limits   conditions and claims about limits, to stand in the same sentence (limit_words.py)
     """
     promise = fit.certificate
-    if promise is None:
-        return ["Nothing is guaranteed: no certificate was asked for. Use --certificate proven."]
-    if fit.withheld:
-        reasons = [FEW_ROWS if reason.startswith(FEW_ROWS) else reason for reason in distinct(fit.withheld)]
-        return [f"Nothing is guaranteed: {listed(reasons)}.", *remedies(fit)]
+    if promise is None or fit.withheld:
+        return nothing(fit)
     sure = percent(fit.confidence)
     if not promise.informative:
         return [_too_wide(promise, sure), *instead(fit)]
@@ -38,6 +35,14 @@ def guarantee(fit: Fit, ranges: Sequence[str] = (), limits: Sequence[str] = ()) 
     )
     more = earns_more(promise, "the new policy") or "Whether it earns more is not guaranteed."
     return [f"{words} {more}", *instead(fit)]
+
+
+def nothing(judged: Fit | Evaluation) -> list[str]:
+    """Why nothing is guaranteed, and what to do about it."""
+    if judged.certificate is None:
+        return ["Nothing is guaranteed: no certificate was asked for. Use --certificate proven."]
+    reasons = [FEW_ROWS if reason.startswith(FEW_ROWS) else reason for reason in distinct(judged.withheld)]
+    return [f"Nothing is guaranteed: {listed(reasons)}.", *remedies(judged)]
 
 
 def instead(fit: Fit) -> list[str]:
