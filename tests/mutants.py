@@ -211,15 +211,15 @@ MUTANTS = (
     Mutant(
         "a known range of a cost where it is only as observed",
         "logs/counts.py",
-        "cost_ranges_known=self.cost_ranges_known & other.cost_ranges_known",
-        "cost_ranges_known=self.cost_ranges_known | other.cost_ranges_known",
+        "cost_ranges_known=frozenset.intersection(",
+        "cost_ranges_known=frozenset.union(",
         (f"{LINES}::test_a_range_is_known_where_all_parts_know_theirs",),
     ),
     Mutant(
         "a known range of rewards where it is only as observed",
         "logs/counts.py",
-        "range_known=self.range_known and other.range_known",
-        "range_known=self.range_known or other.range_known",
+        "range_known=all(c.range_known",
+        "range_known=any(c.range_known",
         (f"{LINES}::test_a_range_is_known_where_all_parts_know_theirs",),
     ),
     Mutant(
