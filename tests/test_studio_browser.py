@@ -229,6 +229,24 @@ def test_a_broken_log_and_a_run_that_is_stopped(person, tmp_path):
     expect(page.locator(".more")).to_contain_text("3 bad rows")
 
 
+def test_a_run_that_was_done_before_the_page_heard_of_it_is_shown(person, tmp_path):
+    page = person.page
+    page.add_init_script("""
+        const asked = window.fetch;
+        window.fetch = async (address, how) => {
+          const answer = await asked(address, how);
+          if (address !== "/api/jobs" || how.method !== "GET") return answer;
+          return new Response(JSON.stringify((await answer.json()).filter((job) => job.status === "done")));
+        };
+    """)
+    page.reload()
+    page.set_input_files("#file", written(tmp_path / "quick.csv", orders(), NAMES))
+    page.wait_for_selector(".copy")
+    page.get_by_role("link", name="Learn", exact=True).first.click()
+    page.get_by_role("button", name="Learn").click()
+    page.wait_for_selector(".verdict")
+
+
 def test_hostile_labels_stay_text_on_every_page(person, tmp_path):
     page = person.page
     file = written(tmp_path / "hostile.csv", orders(hostile=True), [*NAMES[:3], NASTY, *NAMES[4:]])

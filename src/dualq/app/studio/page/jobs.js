@@ -1,17 +1,20 @@
 import { drop } from "./api.js";
 import { h, put } from "./dom.js";
 
-// Jobs at work or just ended, with their stages; done() is called when one has ended well.
+// Jobs at work or just ended, with their stages; done() is called when one has ended well since the page was opened.
 export function jobsList(box, signal, done, only) {
   const seen = new Map();
+  let opened = true;
   const show = (e) => {
     const all = e.detail.filter((job) => !only || job.id === only());
     const shown = all.filter((job) => job.status !== "done" || only).filter((job) => only || job.status !== "stopped").slice(0, 6);
     put(box, shown.map((job) => panel(job)));
     for (const job of all) {
-      if (job.status === "done" && seen.has(job.id) && seen.get(job.id) !== "done") done(job);
+      // one that was quick may be done when it is first heard of
+      if (job.status === "done" && seen.get(job.id) !== "done" && (only || !opened)) done(job);
       seen.set(job.id, job.status);
     }
+    opened = false;
   };
   document.addEventListener("jobs", show, { signal });
   document.dispatchEvent(new Event("look-again"));

@@ -66,9 +66,11 @@ async function begin() {
 // The bar says what is being learned, on every page.
 async function watch() {
   const link = document.getElementById("jobs");
-  let before = new Map();
+  let before = new Map(), again = false, wake = () => {};
+  document.addEventListener("look-again", () => { again = true; wake(); });
   for (;;) {
     let wait = 4000;
+    again = false;
     try {
       const all = await get("/jobs");
       const at_work = all.filter((job) => job.status === "running" || job.status === "queued");
@@ -78,7 +80,7 @@ async function watch() {
       before = new Map(all.map((job) => [job.id, job.status]));
       document.dispatchEvent(new CustomEvent("jobs", { detail: all }));
     } catch { link.hidden = true; }
-    await new Promise((resolve) => { setTimeout(resolve, wait); document.addEventListener("look-again", resolve, { once: true }); });
+    if (!again) await new Promise((resolve) => { setTimeout(resolve, wait); wake = resolve; });
   }
 }
 
