@@ -12,6 +12,8 @@ import json
 import os
 import random
 import re
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import dataclass, field
@@ -92,6 +94,18 @@ def served(tmp_path_factory):
     server.should_exit = True
     thread.join(20)
     assert not thread.is_alive(), "the server must stop, and its processes with it"
+
+
+def test_a_second_studio_leaves_the_work_of_the_first_alone(tmp_path):
+    space = Workspace.at(tmp_path)
+    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    for name in (str(other.pid), "upload-of-an-older-version"):
+        (space.parts.parent / name).mkdir()
+    assert sorted(path.name for path in Workspace.at(tmp_path).parts.parent.iterdir()) == sorted(
+        [str(os.getpid()), str(other.pid)]
+    )
+    other.communicate(b"\n")
+    assert [path.name for path in Workspace.at(tmp_path).parts.parent.iterdir()] == [str(os.getpid())]
 
 
 def until(holds, seconds: float = 60.0):

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dualq.base.files import arrays_in as arrays_in
     from dualq.base.files import as_json_array as as_json_array
     from dualq.base.files import from_json_array as from_json_array
+    from dualq.base.files import is_running as is_running
     from dualq.base.files import load_arrays as load_arrays
     from dualq.base.files import locked as locked
     from dualq.base.files import save_arrays as save_arrays

@@ -129,13 +129,14 @@ def _remove_left_over(folder: Path, name: str) -> None:
     known = re.compile(rf"\.{re.escape(name)}\.(\d+)\.\w+")
     for part in folder.iterdir():
         writer = known.fullmatch(part.name)
-        if writer and not _is_running(int(writer[1])):
+        if writer and not is_running(int(writer[1])):
             with contextlib.suppress(OSError):  # somebody else was quicker
                 if time.time() - part.stat().st_mtime > LEFT_OVER_AFTER:
                     shutil.rmtree(part) if part.is_dir() else part.unlink()
 
 
-def _is_running(process: int) -> bool:
+def is_running(process: int) -> bool:
+    """Whether there is a process with this number."""
     try:
         os.kill(process, 0)
     except PermissionError:

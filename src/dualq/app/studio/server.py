@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import shutil
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -73,6 +74,7 @@ class Studio:
         await self.jobs.stop_all()
         for lane in self.lanes:
             await lane.stop()
+        shutil.rmtree(self.space.parts, ignore_errors=True)
 
     def warm(self, lane: Lane, what: str) -> None:
         """Start a process before it is asked: somebody has opened the page."""

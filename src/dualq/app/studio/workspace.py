@@ -3,7 +3,8 @@
     logs/ID/data.csv      a log that was dropped, under a name of ours; logs/ID/log.json has the name it came with
     judged/ID/            policies judged by a log: report.html and comparison.json
     runs/NAME/            what `dualq learn --out` writes, and studio.json: which log it was learned from, and how
-    .part/                what is being written; it is moved into its place when it is whole, and cleared at the start
+    .part/PROCESS/        what one studio is writing; it is moved into its place when it is whole. Several studios may
+                          share a workspace: each clears what those left that run no longer
 
 Names that the page sends are never paths: an id is letters, digits, dashes and dots, and what it names must lie, links
 followed, inside the workspace.
@@ -21,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from dualq.base import DualqError, Json, LogError, write_whole
+from dualq.base import DualqError, Json, LogError, is_running, write_whole
 from dualq.logs import without_password
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -65,7 +66,9 @@ class Workspace:
     def at(cls, folder: Path, given: tuple[LogFile, ...] = ()) -> Workspace:
         """A workspace that exists, without what was left half written."""
         space = cls(folder.resolve(), given)
-        shutil.rmtree(space.parts, ignore_errors=True)
+        for left in space.parts.parent.glob("*"):
+            if left == space.parts or not (left.name.isdecimal() and is_running(int(left.name))):
+                shutil.rmtree(left, ignore_errors=True)
         for each in (space.logs, space.runs, space.judged, space.parts):
             each.mkdir(parents=True, exist_ok=True)
         return space
@@ -87,8 +90,8 @@ class Workspace:
 
     @property
     def parts(self) -> Path:
-        """What is being written."""
-        return self.folder / ".part"
+        """What this studio is writing."""
+        return self.folder / ".part" / str(os.getpid())
 
     # ---- logs
 
