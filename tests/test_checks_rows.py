@@ -200,3 +200,5 @@ def test_scores_are_ranks_within_groups():
     group, x = np.array([7, 3, 7, 7, 3, 7]), np.array([1.0, 5.0, 3.0, 1.0 + 1e-14, -2.0, 9.0])
     np.testing.assert_allclose(scores(group, x), [-0.5, 0.5, 0.25, -0.5, -0.5, 0.75])
     assert not scores(np.zeros(3), [0.1 + 0.2, 0.3, 0.3]).any()  # what differs by rounding is equal
+    with np.errstate(all="raise"):
+        np.testing.assert_array_equal(scores(group, 2.0**1000 * np.array(x)), scores(group, x))

@@ -152,6 +152,7 @@ def scores(group: ArrayLike, x: ArrayLike) -> Array:
         return x
     _, where = cells(np.asarray(group, np.int64))
     N = np.bincount(where)
+    x = np.ldexp(x, -np.frexp(np.abs(x).max())[1])  # no square is too large
     size = np.sqrt(np.bincount(where, x * x) / N)[where]
     x = np.round(x / np.where(size > 0.0, ROUNDING * size, 1.0))
     order = np.lexsort((x, where))
