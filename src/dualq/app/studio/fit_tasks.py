@@ -155,7 +155,7 @@ def table_facts(fit: Fit) -> Facts:
         },
         "policy": _policy(fit),
         "rules": _rules(fit),
-        "why": {"table": words.worth_table(fit), "lines": [words.earned(fit), *words.really_earned(fit), fit.reason]},
+        "why": {"table": words.worth_table(fit), "lines": words.why(fit)},
         "limits": {
             "asked": {limit.name: limit.bound for limit in fit.limits},
             "kept": fit.limits_kept,
