@@ -517,6 +517,25 @@ def test_wrong_words_are_said_with_what_is_right(tmp_path, change, message):
         dualq.read_log(tmp_path / "log.csv", **(COLUMNS | change))
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_line_ends_may_differ_within_a_file(tmp_path, packed):
+    """Line ends are no damage; a line with another number of fields is named all the same."""
+    lines = (HEAD + GOOD + '3,1,1,"a\nb",2\n3,2,2,b,2\n').splitlines(keepends=True)
+    mixed = "".join(line.replace("\n", "\r\n") if i in (2, 3, 8) else line for i, line in enumerate(lines))
+    path = tmp_path / ("log.csv.gz" if packed else "log.csv")
+
+    def write(text):
+        path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+        return path
+
+    twin = dualq.read_log(write("".join(lines)), **COLUMNS).counts()
+    assert dualq.read_log(write(mixed), **COLUMNS).counts().digest() == twin.digest()
+    with pytest.raises(LogError, match=r"line 10 is no row of the table, '3,3,3,b,1,5': it has 6 fields and not 5"):
+        dualq.read_log(write(mixed + "3,3,3,b,1,5\n"), **COLUMNS)
+    with pytest.raises(LogError, match=r"row 8 \(line 9\): profit is missing"):
+        dualq.read_log(write(mixed + "3,3,3,b,\n"), **COLUMNS)
+
+
 def test_the_shard_with_the_bad_row_is_named(tmp_path):
     good = pa.table({"state": [0, 1], "action": [0, 0], "reward": [1.0, 2.0], "next_state": [1, 0]})
     parquet.write_table(good, tmp_path / "a.parquet")
