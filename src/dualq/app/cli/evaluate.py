@@ -14,7 +14,9 @@ from dualq.base import LogError
 
 POLICY = (
     "A policy.csv (the state's columns, the action's, probability), a .json ({state: action}), a folder that "
-    '`dualq learn --out` wrote, or a rule: "order = 6 if stock <= 1 else 0".'
+    '`dualq learn --out` wrote, or a rule: "order = 6 if stock <= 1 else 0". '
+    "A column whose name has spaces or signs stands in backticks, and then the rule in single quotes: "
+    "'order = 6 if `stock level` <= 1 else 0'."
 )
 Discount = Annotated[
     float,
@@ -165,7 +167,8 @@ def named(policies: list[str]) -> dict[str, str]:
 
 def _name(word: str) -> tuple[str, str]:
     head, colon, rest = word.partition(":")
-    if colon and rest.strip() and "=" not in head and "/" not in head and len(head) > 1 and not Path(word).exists():
+    is_name = len(head) > 1 and not {"=", "/", "`"} & {*head}
+    if colon and rest.strip() and is_name and not Path(word).exists():
         return head.strip(), rest.strip()
     if "=" in word and not Path(word).exists():
         return word.strip(), word

@@ -62,7 +62,8 @@ def verdict(c: Comparison) -> str:
 
 
 def _short_of(c: Comparison) -> str:
-    if c.behind is None:
+    values = [e.expected.value for e in c]
+    if c.behind is None or c.behind > max(values) - min(values):  # more than all of them are apart: no bound to go by
         return ""
     sure = f"{percent(c.confidence)}, approximately, for all of them together"
     return f" If you choose it and another one is better, you lose at most {number(c.behind)} ({sure})."
