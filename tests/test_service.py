@@ -109,7 +109,9 @@ def test_the_command_says_what_is_missing(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("dualq.app.cli.serve.find_spec", lambda name: None)
     assert command(["serve", str(tmp_path / "nothing")]) == 2
     error = capsys.readouterr().err
-    assert error == "dualq: this needs the package fastapi; install it with: pip install 'dualq[studio]'\n"
+    assert error == (
+        'dualq: this needs the package fastapi; install it with: pip install ".[studio]" in the folder of dualq\n'
+    )
 
 
 def test_it_listens_on_this_computer_only_unless_told(run, monkeypatch, capsys):

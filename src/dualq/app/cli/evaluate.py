@@ -36,7 +36,11 @@ Else = Annotated[
 Kind = Annotated[str, typer.Option(metavar="KIND", help="How to guarantee: proven, bootstrap (approximate) or none.")]
 Limits = Annotated[
     list[str] | None,
-    option("LIMIT", 'A limit that the policy should keep, on average: "stockout<=0.02", or >=; may be repeated.'),
+    option(
+        "LIMIT",
+        'A limit that the policy should keep, on average per step (early steps count more): "stockout<=0.02", or >=; '
+        "may be repeated.",
+    ),
 ]
 ValueRange = Annotated[
     str | None, option("LO,HI", "What a policy can earn in total, if you know more than the rewards say.")

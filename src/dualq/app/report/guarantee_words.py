@@ -69,8 +69,8 @@ def earns_more(promise: Certificate, who: str) -> str:
         return f"So {who} earns at least {number(promise.improvement)} more."
     there, then = number(promise.lower_decided or 0.0), number(promise.earned or 0.0)
     return (
-        f"If every decision in the log counts as a beginning, {who} earns at least {there} from there on, and the log "
-        f"earned {then}: at least {number(promise.gain)} more."
+        f"Counted from every decision in the log, and not from the start as above, {who} earns at least {there}, and "
+        f"the log earned {then}: at least {number(promise.gain)} more."
     )
 
 
