@@ -24,8 +24,8 @@ GARNET = problems.garnet(S, A, 3, discount=0.9, seed=4)
 
 @pytest.fixture
 def jax():
-    pytest.importorskip("optax", reason='networks are trained with JAX and Optax: pip install "dualq[neural]"')
-    return pytest.importorskip("jax", reason='networks are trained with JAX: pip install "dualq[neural]"')
+    pytest.importorskip("optax", reason='networks are trained with JAX and Optax: pip install ".[neural]"')
+    return pytest.importorskip("jax", reason='networks are trained with JAX: pip install ".[neural]"')
 
 
 def garnet_rows(n: int, seed: int) -> NumberRows:

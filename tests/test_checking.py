@@ -13,6 +13,7 @@ import pytest
 
 import dualq
 from dualq.app.cli import run as command
+from dualq.app.report.check_words import checked_lines
 from dualq.base import LogError
 from dualq.logs import Counts
 from dualq.offline.checking import FIRST, Earning, Seen, judged, parts_of
@@ -131,6 +132,8 @@ def test_a_log_that_does_not_follow_is_told_and_where(world, fit):
         h and log.actions[int(a)] != told for h, a in zip(here, log.action, strict=True)
     )
     assert worst["policy"] == {"order": told}
+    told = [found.line, *checked_lines(found)]
+    assert sum("are those of the policy" in line for line in told) == 1  # once is enough
 
 
 def test_change_is_looked_for_at_certain_rows_only(world, fit):

@@ -124,16 +124,22 @@ def test_numbers_find_their_bins_and_dates_may_be_text(decider):
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_a_file_gets_a_column_of_decisions(decider, tmp_path, ending):
     table = pa.table(
-        {"n": [1, 2, 3, 4], "zip": ["12", "12", "12", "13"], "wear": [0.0, 1.5, 9.0, 9.0], "day": [DAY] * 4}
+        {
+            "n": [1, 2, 3, 4, 5, 6],
+            "zip": ["12", "12", "12", "13", None, "13"],
+            "wear": [0.0, 1.5, 9.0, 9.0, 1.0, None],
+            "day": [DAY] * 6,
+        }
     )
     source, out = tmp_path / f"new.{ending}", tmp_path / f"decided.{ending}"
     (pa.csv.write_csv if ending == "csv" else pa.parquet.write_table)(table, source)
     found = decide_file(decider, source, out)  # zip is all numbers in the text file, and text in the log
-    assert (found.rows, found.unknown) == (4, 1)
+    assert (found.rows, found.unknown, found.missing) == (6, 1, 2)  # what is missing is not unknown
     assert str(found.first_unknown["zip"]) == "13"
     written = (pa.csv.read_csv if ending == "csv" else pa.parquet.read_table)(out).to_pydict()
-    assert written["decided_action"] == [20, 10, 20, None]
-    assert written["n"] == [1, 2, 3, 4]
+    assert written["decided_action"] == [20, 10, 20, None, None, None]
+    assert [why or None for why in written["undecided"]] == [None] * 3 + ["unknown state"] + ["missing value"] * 2
+    assert written["n"] == [1, 2, 3, 4, 5, 6]
     decide_file(decider, source, out, default=10)
     assert (pa.csv.read_csv if ending == "csv" else pa.parquet.read_table)(out)["decided_action"].to_pylist()[3] == 10
 
@@ -162,6 +168,10 @@ def test_the_command_writes_all_or_nothing_and_says_what_is_wrong(tmp_path, caps
         ([*words, str(tmp_path / "no.csv"), "--case", "id"], "there is no column 'id'"),
         (["act", str(tmp_path / "run")], "say what to decide"),
         (["act", str(tmp_path / "run"), "--state", "0", "--case", "x"], "must be a whole number"),
+        (["act", str(tmp_path / "run"), "--state", "5"], "no state 5; known are 0, 1. To have an answer all the same"),
+        (["act", str(tmp_path / "run"), "--state", '{"s": 1}'], "give state, all of them and no other; got s\n"),
+        (["act", str(tmp_path / "run"), "--state", "5", "--default", "9"], "--default 9: no action 9; known are 0, 1"),
+        ([*words, str(tmp_path / "no.csv"), "--default", "9"], "--default 9: no action 9; known are 0, 1"),
     ):
         assert command(wrong) == 2
         error = capsys.readouterr().err

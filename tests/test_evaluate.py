@@ -427,6 +427,49 @@ def test_what_is_learned_within_limits_has_its_luck_taken_off_too(shop_log):
     assert c["learned"].learned_here
 
 
+@pytest.mark.parametrize("limits", [None, {"short": 0.3}])
+def test_costs_of_what_was_learned_and_logged_are_those_that_learn_gives(shop, limits):
+    """In a thin log too, where the error of a chosen policy is larger than its rows say, for its luck."""
+    thin = dualq.read_log({name: column[:250] for name, column in shop.items()}, **WORDS)
+    fit = dualq.learn(thin, limits=limits)
+    c = dualq.compare(thin, {"none": "order = 0 if stock > 2 else 2"}, limits=limits)
+    learned, logged = c["learned"].costs["short"], c["none"].costs["short"].logged
+    assert learned.policy == fit.costs["short"]["recommended"]
+    assert learned.logged == logged == c["so far"].costs["short"].policy == fit.costs["short"]["logged"]
+    assert learned.difference.value == pytest.approx(learned.policy.value - logged.value)
+    assert c["so far"].costs["short"].difference == Estimate(0.0, 0.0)
+    if limits is not None:
+        (limit,), (outcome,) = c["learned"].limits, fit.limits
+        assert (limit.estimate.value, limit.estimate.standard_error) == (outcome.estimate, outcome.error)
+
+
+def test_bounds_that_say_nothing_are_not_called_guaranteed(shop):
+    """Floors below what any policy could earn: one line says so, and no bound is shown."""
+    from dualq.app.report.comparison_pages import comparison_report, guarantees, standings
+
+    thin = dualq.read_log({name: column[:250] for name, column in shop.items()}, **WORDS, reward_range=(-5.0, 15.0))
+    c = dualq.compare(thin, {"some": "order = 0 if stock > 2 else 2"})
+    assert c.promised
+    assert not any(e.certificate.informative for e in c)
+    (line,) = guarantees(c)
+    assert line.startswith("Nothing useful is guaranteed of any of them")
+    assert not any("bounds" in name for name in standings(c)[0])
+    assert "Guaranteed" not in comparison_report(c)
+
+
+def test_what_the_others_may_earn_more_is_said_plainly(shop, shop_log):
+    from dualq.app.report.comparison_pages import guarantees, verdict
+
+    clear = dualq.compare(shop_log, {"none": "order = 0"}, discount=0.5)
+    (sure,) = guarantees(clear)
+    behind = "" if clear.behind_proven == 0.0 else f" by more than {clear.behind_proven:.4g}"
+    assert f"None of the others earns more than what dualq learns{behind}." in sure
+    thin = dualq.read_log({name: column[:250] for name, column in shop.items()}, **WORDS)
+    near = dualq.compare(thin, {"a": "order = 4 if stock <= 0 else 0"}, certificate=None)
+    assert near.verdict == "cannot tell"
+    assert f"If you choose it and another one is better, you lose at most {near.behind:.4g} (95%" in verdict(near)
+
+
 def test_a_reward_that_is_rare_has_an_honest_error():
     """Clicks in 1% of rows, 100 rows of the action: four logs in ten show none. Two errors miss in 5% of logs: more
     than 3 of 12 with probability 2e-3."""

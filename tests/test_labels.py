@@ -50,7 +50,7 @@ def test_several_columns():
     assert labels.index((0, "summer")) == labels.index({"season": "summer", "stock": 0}) == 2
     assert labels.columns() == {"stock": [0, 1, 0], "season": ["winter", "winter", "summer"]}
     assert labels.describe(1) == "stock=1, season='winter'"
-    with pytest.raises(ModelError, match="a label needs the columns stock, season; got stock"):
+    with pytest.raises(ModelError, match="give stock and season, all of them and no other; got stock"):
         labels.index({"stock": 0})
 
 
@@ -85,9 +85,16 @@ def test_a_hint_is_given_only_where_names_are_alike():
         ((3, "wintr"), r"did you mean season 'winter'\?$"),
         ((3, "july"), r"known are 'winter', 'summer' for season$"),
         ((3, "summer"), r"known are \(3, 'winter'\), \(30, 'summer'\)$"),  # both exist, and never together
+        ((None, "summer"), "; stock is missing$"),
+        (7, "no stock and season 7; give 2 values: stock and season$"),
     ):
         with pytest.raises(ModelError, match=message):
             two.index(asked)
+    many = Labels([(s, t) for s in (2, 5, 0, 7, 40, 6) for t in "abc" if (s, t) != (7, "b")], ("stock", "shift"))
+    with pytest.raises(ModelError, match=r"; stock is known from 0 to 40, and 40 is the nearest$"):
+        many.index((30, "a"))
+    with pytest.raises(ModelError, match=r"known are \(2, 'b'\), \(5, 'b'\), \(0, 'b'\), \(7, 'a'\), \(7, 'c'\), "):
+        many.index((7, "b"))  # those that differ in one column come first
     assert nearest("date", ["state", "stage"]) is None
     assert nearest("Profits", ["shop", "profit"]) == "profit"
     assert nearest("time", ["shop", "timestamp"]) == "timestamp"

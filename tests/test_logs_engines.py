@@ -83,6 +83,9 @@ def test_a_bad_row_on_spark_is_named_by_its_episode_and_time(spark):
     where = f"the row with shop = '{rows['shop'][3]}', day = {rows['day'][3]}: profit is (nan|missing); rewards must be"
     with pytest.raises(LogError, match=where):
         dualq.read_log(frame, **WORDS)
+    twice = pd.DataFrame({name: [*column, column[0]] for name, column in table(rows=40).items()}).to_dict("records")
+    with pytest.raises(LogError, match="is there more than once, the same in all columns; remove one"):
+        dualq.read_log(spark.createDataFrame(twice), **WORDS)
     with pytest.raises(LogError, match="have no order of their own; give a time column"):
         dualq.read_log(frame, **(WORDS | {"time": "row"}))
 
@@ -149,6 +152,9 @@ def test_what_is_wrong_on_postgres_is_one_line(postgres, tmp_path):
         dualq.read_log(url, **WORDS)
     log = dualq.read_log(url, **WORDS, skip_bad=True, quarantine=tmp_path / "bad.csv")
     assert log.skipped == 1
+    twice = {name: [*column, column[0]] for name, column in table(rows=40).items()}
+    log = dualq.read_log(to_postgres(postgres, twice), **WORDS, skip_bad=True, quarantine=tmp_path / "bad.csv")
+    assert (log.skipped, log.digest()) == (1, dualq.read_log(table(rows=40), **WORDS).digest())
     with pytest.raises(LogError, match="no table 'dualq_logs'; did you mean 'dualq_log'"):
         dualq.read_log(f"{postgres}::dualq_logs", **WORDS)
     with pytest.raises(LogError, match=r"127\.0\.0\.1:1/x: cannot connect") as caught:

@@ -517,6 +517,25 @@ def test_wrong_words_are_said_with_what_is_right(tmp_path, change, message):
         dualq.read_log(tmp_path / "log.csv", **(COLUMNS | change))
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_line_ends_may_differ_within_a_file(tmp_path, packed):
+    """Line ends are no damage; a line with another number of fields is named all the same."""
+    lines = (HEAD + GOOD + '3,1,1,"a\nb",2\n3,2,2,b,2\n').splitlines(keepends=True)
+    mixed = "".join(line.replace("\n", "\r\n") if i in (2, 3, 8) else line for i, line in enumerate(lines))
+    path = tmp_path / ("log.csv.gz" if packed else "log.csv")
+
+    def write(text):
+        path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+        return path
+
+    twin = dualq.read_log(write("".join(lines)), **COLUMNS).counts()
+    assert dualq.read_log(write(mixed), **COLUMNS).counts().digest() == twin.digest()
+    with pytest.raises(LogError, match=r"line 10 is no row of the table, '3,3,3,b,1,5': it has 6 fields and not 5"):
+        dualq.read_log(write(mixed + "3,3,3,b,1,5\n"), **COLUMNS)
+    with pytest.raises(LogError, match=r"row 8 \(line 9\): profit is missing"):
+        dualq.read_log(write(mixed + "3,3,3,b,\n"), **COLUMNS)
+
+
 def test_the_shard_with_the_bad_row_is_named(tmp_path):
     good = pa.table({"state": [0, 1], "action": [0, 0], "reward": [1.0, 2.0], "next_state": [1, 0]})
     parquet.write_table(good, tmp_path / "a.parquet")
@@ -571,6 +590,48 @@ def test_sqlite_sets_text_among_rewards_aside_as_csv_does(declared, tmp_path):
     assert reasons[1] == reasons[0] != []
     with pytest.raises(LogError, match=r"the reward column 'reward' is text: one row has 'oops'; it must hold numbers"):
         dualq.read_log(tmp_path / "log.sqlite")
+
+
+@pytest.mark.parametrize("next_state", [False, True])
+@pytest.mark.parametrize("where", ["csv", "two files", "sqlite"])
+def test_a_row_that_was_recorded_twice_is_named_and_only_the_copy_is_set_aside(tmp_path, where, next_state):
+    """The log without its copies is the twin; a row that differs in a column that is not read is no copy."""
+    rng = np.random.default_rng(3)
+    once = pd.DataFrame({"state": rng.integers(0, 3, 30), "action": rng.integers(0, 2, 30), "reward": rng.random(30)})
+    once = once.assign(episode=np.repeat([1, 2, 3], 10), t=np.tile(range(10), 3), note="x")
+    if next_state:
+        once["next_state"] = rng.integers(0, 3, 30)
+    twice = pd.concat([once[:8], once[7:8], once[8:], once[29:], once[7:8]], ignore_index=True)  # 8, 31, 32 are copies
+    path = tmp_path / "log"
+    if where == "csv":
+        twice.to_csv(path := tmp_path / "log.csv", index=False)
+        named = r"log.csv: rows 8 and 9 \(lines 9 and 10\) are the same; remove one, or set copies aside"
+    elif where == "two files":
+        path.mkdir()
+        once.to_csv(path / "a.csv", index=False)
+        twice[31:].to_csv(path / "b.csv", index=False)
+        named = r"b.csv: row 1 \(line 2\) is the same as row 30 \(line 31\) of a.csv"
+    else:
+        with sqlite3.connect(path := tmp_path / "log.sqlite") as con:
+            twice.to_sql("log", con, index=False)
+        con.close()
+        named = r"the row with episode = 1, t = 7 is there more than once, the same in all columns; remove one"
+    with pytest.raises(LogError, match=named) as caught:
+        dualq.read_log(path)
+    assert "\n" not in str(caught.value)
+    log = dualq.read_log(path, skip_bad=True, quarantine=tmp_path / "bad.csv")
+    twin = dualq.read_log(once)
+    assert log.counts().digest() == twin.counts().digest()
+    np.testing.assert_array_equal(log.starts(), twin.starts())
+    assert [one.digest() for one in counts_in_blocks(log)] == [one.digest() for one in counts_in_blocks(twin)]
+    aside = pd.read_csv(tmp_path / "bad.csv")
+    assert log.skipped == len(aside) == len(twice) - len(once) - (where == "two files")
+    assert set(aside["reason"]) == {"the row is the same as an earlier one, which is kept"}
+    if where == "csv":
+        assert aside["row"].tolist() == [9, 32, 33]
+    other = pd.concat([once, once[7:8].assign(note="y")], ignore_index=True)  # two decisions at one moment
+    with pytest.raises(LogError, match=r"row 7 .*: episode is 1 and t is 7 in more rows than one"):
+        dualq.read_log(other)
 
 
 def test_a_time_that_repeats_is_found_where_next_states_are_given(tmp_path, monkeypatch):
@@ -740,7 +801,7 @@ def test_an_hour_that_repeats_in_autumn_asks_for_zones(zone, tmp_path):
     clock = ["01:30:00", "02:00:00", "02:30:00", "02:00:00", "02:30:00", "03:00:00"]
     zones = ["+02:00"] * 3 + ["+01:00"] * 3 if zone else [""] * 6
     times = [f"2025-10-26 {hour}{z}" for hour, z in zip(clock, zones, strict=True)]
-    rows = pd.DataFrame({"state": [0, 1] * 3, "action": [0] * 6, "reward": [1.0] * 6, "time": times})
+    rows = pd.DataFrame({"state": [0, 1] * 3, "action": [0] * 6, "reward": range(6), "time": times})
     rows.to_csv(tmp_path / "log.csv", index=False)
     if zone:
         assert len(dualq.read_log(tmp_path / "log.csv")) == 5

@@ -74,7 +74,7 @@ def test_what_is_given_is_taken_and_what_is_not_is_found():
     assert seen.parts["state"] == ("w",)
     assert seen.parts["action"] == ("kind",)
     assert "episode" not in seen.parts
-    assert seen.why["w"] == "as you say"
+    assert seen.why["w"] == "as given"
     with pytest.raises(dualq.LogError, match="state is 'kinds', but there is no such column; did you mean 'kind'"):
         dualq.look(shops(), state="kinds")
 

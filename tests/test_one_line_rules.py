@@ -34,6 +34,47 @@ def test_a_rule_decides_as_python_does(expression):
     assert rule(TABLE).tolist() == [eval(expression, {}, state) for state in STATES]
 
 
+ODD = ("stock level", "season/year", "a=b", "it's", "if")
+NAMED = {name: np.array([i + j for j in range(4)], object) for i, name in enumerate(ODD)}
+
+
+@pytest.mark.parametrize(
+    ("rule", "expression"),
+    [
+        ("order = 6 if `stock level` <= 1 else 0", "6 if x[0] <= 1 else 0"),
+        ("`order` = `a=b` * 2 - `stock level` if `it's` > 4 else `if`", "x[2] * 2 - x[0] if x[3] > 4 else x[4]"),
+        (
+            "order = '`stock level`' if `season/year` != 2 else _01",
+            "'`stock level`' if x[1] != 2 else _01",
+        ),
+    ],
+)
+def test_a_name_in_backticks_may_have_spaces_and_signs(rule, expression):
+    names = (*ODD, "_01")
+    found = parsed(rule, names, ("order",))
+    columns = NAMED | {"_01": np.array([70, 71, 72, 73], object)}
+    rows = [[column[j] for column in columns.values()] for j in range(4)]
+    assert found(columns).tolist() == [eval(expression, {}, {"x": row, "_01": row[5]}) for row in rows]
+    assert is_rule(rule)
+    assert is_rule("`a/b` = 3")
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("order = 6 if stock level <= 1 else 0", r"cannot be read .* \(write `stock level`, in backticks\)"),
+        ("order = 6 if stock_level <= 1 else 0", r"at letter 14, .*did you mean `stock level`, in backticks\?"),
+        ("order = 6 if `stok level` <= 1 else 0", r"names 'stok level' at letter 14, .*did you mean `stock level`"),
+        ("order = 6 if `stock level <= 1 else 0", "cannot be read at letter 14"),
+        ("order = 6 if `stock level`() <= 1 else 0", r"'`stock level`\(\) <= 1' at letter 14, which is not allowed"),
+    ],
+)
+def test_what_is_wrong_about_an_odd_name_is_said_at_its_place(rule, said):
+    with pytest.raises(LogError, match=said) as caught:
+        parsed(rule, ODD, ("order",))
+    assert "\n" not in str(caught.value)
+
+
 REFUSED = {
     "order = max(0, 6 - stock)": "'max\\(0, 6 - stock\\)' at letter 9.*functions cannot be called",
     "order = __import__('os').system('ls')": "at letter 9, which is not allowed",

@@ -67,6 +67,11 @@ def test_bad_rows_are_told_by_what_is_wrong_with_them(tmp_path, rows):
         (2, tuple(str(i + 1) for i in wordy)),
     }
     assert found[0].words.startswith("4 rows (rows 5, 91, 92, 201): profit is missing")
+    odd = [[*row[:4], f"word {i}"] if i < 20 else row for i, row in enumerate(rows)]
+    found = bad_rows(written(tmp_path / "odd.csv", odd), **COLUMNS, bins={"stock": 2})
+    assert sum(bad.rows for bad in found) == 20  # of many faults none is left out silently
+    assert found[-1].words.startswith("9 rows (rows ")
+    assert found[-1].words.endswith(": and more, bad in other ways")
     assert bad_rows(written(tmp_path / "whole.csv", rows), **COLUMNS, bins={"stock": 2}) == []
     assert not list(tmp_path.glob("*.bad"))
 

@@ -18,7 +18,7 @@ def logs() -> list[dualq.ArrayLog]:
 
 @pytest.mark.slow
 def test_every_agent_has_the_state_that_it_has_in_the_simulation(logs, monkeypatch):
-    ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "dualq[ray]"')
+    ray = pytest.importorskip("ray", reason='Ray is not installed: pip install ".[ray]"')
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     ray.init(include_dashboard=False, log_to_driver=False, num_cpus=1)

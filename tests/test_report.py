@@ -21,6 +21,7 @@ from dualq.app.report.rules import DEPTH, rules_of
 from dualq.app.report.terminal import print_fit
 from dualq.app.report.words import (
     about,
+    because,
     brief,
     changed,
     estimate,
@@ -208,6 +209,28 @@ def test_nothing_is_guaranteed_where_the_log_speaks_against_what_a_guarantee_res
         assert text.index("The same action led to different states") < text.index("What the new policy would change")
         assert "bounds, 95%, not guaranteed" in text
         assert "What to do " not in text.split("Details")[0].replace("What to do, learned", "")
+
+
+def test_what_bounds_rest_on_is_told_where_some_are_guaranteed(fit):
+    """Not where nothing is; and how strong a hidden cause would have to be is no condition."""
+    rests = "What the bounds rest on"
+    cause = "If decisions were based on something that the state lacks"
+    for page_of in (printed, lambda fit: Words(report_html(fit)).text):
+        text = page_of(fit)
+        assert text.index("Why") < text.index(cause) < text.index("Details") < text.index(rests)
+        assert rests not in page_of(believing(fit, fit.careful))
+    rows = {"s": [0, 0, 0, 1, 1], "a": [0, 1, 0, 1, 0], "r": [1.3, 2.0, 1.0, 1.6, 1.2]}
+    wide = dualq.learn(rows, state="s", action="a", reward="r", time="row", reward_range=(0.0, 9.0), discount=0.5)
+    assert not wide.withheld
+    assert not wide.certificate.informative
+    assert not wide.alternatives
+    assert rests not in printed(wide)
+
+
+def test_two_reasons_for_withholding_are_told_apart():
+    assert because("Nothing is guaranteed", ["it rained"]) == "Nothing is guaranteed: it rained."
+    found = because("Nothing is guaranteed", ["the system changed near the end", "it rained", "the system changed"])
+    assert found == "Nothing is guaranteed, for 2 reasons: (1) it rained; (2) the system changed."
 
 
 def test_with_few_rows_nothing_is_guaranteed_and_a_range_is_suggested():

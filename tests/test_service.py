@@ -56,7 +56,7 @@ def test_it_answers_as_the_fit_does(run, client):
     ("where", "body", "said"),
     [
         ("act", {"state": {"state": 7}}, "no state 7; known are 0, 1"),
-        ("act", {"state": {"stock": 1}}, "a label needs the columns state; got stock"),
+        ("act", {"state": {"stock": 1}}, "give state, all of them and no other; got stock"),
         ("act", {"state": {"state": [1]}}, "body.state.state"),
         ("act", {}, "body.state: Field required"),
         ("act_many", {"states": {"x": [1]}}, "the state needs the columns state; state is missing"),
@@ -109,7 +109,9 @@ def test_the_command_says_what_is_missing(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("dualq.app.cli.serve.find_spec", lambda name: None)
     assert command(["serve", str(tmp_path / "nothing")]) == 2
     error = capsys.readouterr().err
-    assert error == "dualq: this needs the package fastapi; install it with: pip install 'dualq[studio]'\n"
+    assert error == (
+        'dualq: this needs the package fastapi; install it with: pip install ".[studio]" in the folder of dualq\n'
+    )
 
 
 def test_it_listens_on_this_computer_only_unless_told(run, monkeypatch, capsys):

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -30,9 +30,10 @@ pytest.importorskip("fastapi")
 uvicorn = pytest.importorskip("uvicorn")
 
 from dualq.app.studio import asked  # noqa: E402
-from dualq.app.studio.fit_tasks import do_curve, do_limits, do_open, do_state  # noqa: E402
+from dualq.app.studio.fit_tasks import do_curve, do_limits, do_open, do_state, table_facts  # noqa: E402
 from dualq.app.studio.guard import POLICY, REPORT_POLICY, hosts_of, key_of  # noqa: E402
 from dualq.app.studio.log_tasks import do_look, do_preview, do_tell  # noqa: E402
+from dualq.app.studio.page_words import on_page  # noqa: E402
 from dualq.app.studio.server import PAGE, application  # noqa: E402
 from dualq.app.studio.worker import plain  # noqa: E402
 from dualq.app.studio.workspace import NotHere, Workspace  # noqa: E402
@@ -237,6 +238,45 @@ def test_the_page_may_say_of_a_log_what_read_log_takes():
     assert set(parts) == {option.name for option in READING.values() if option.is_column} | {"costs"}
 
 
+def test_what_was_chosen_of_a_log_is_kept_with_it(served, orders):
+    """Another tab asks the server, and finds it; of another log under the same name it is not taken."""
+    log = served.json("POST", "/api/logs", orders.read_bytes(), X_File_Name="orders.csv")[1]["id"]
+    parts = {"state": ["stock"], "time": ["row"]}
+    chosen = {"edited": True, "parts": parts, "bins": {"stock": [1, 2.5]}, "numbers": None}
+    chosen |= {"more": {"skip_bad": True}, "learning": {"reward_range": [-5, 9], "assume": ["set aside"]}}
+    assert served.json("POST", f"/api/logs/{log}/choose", chosen) == (200, {})
+    found = {one["id"]: one["chosen"] for one in served.json("GET", "/api/logs")[1]}
+    assert found[log] == chosen
+    assert served.space.chosen(replace(served.space.log(log), path="elsewhere.csv")) is None
+    given = replace(served.space.log(log), id="given", kind="given")  # named when the studio was started: no folder yet
+    served.space.choose(given, chosen)
+    assert served.space.chosen(given) == chosen
+    assert "given" not in {one["id"] for one in served.json("GET", "/api/logs")[1]}
+    assert served.json("POST", f"/api/logs/{log}/choose", {"more": {"pickle": 1}})[0] == 422
+    assert served.json("POST", "/api/logs/none/choose", chosen)[0] == 404
+    assert served.json("DELETE", f"/api/logs/{log}")[0] == 200
+    assert not (served.space.logs / log).exists()
+
+
+def test_advice_names_places_of_the_pages_and_no_options():
+    """Of a log with few rows, some of them set aside, and a cost; lines that are meant for a terminal stay."""
+    said = [
+        ("If so, add --reward-range=-20,20.", "If so, give -20 and 20 as the reward range on the page Learn."),
+        ("too few rows: say it with --reward-range (reward_range=)", "too few rows: say it on the page Learn"),
+        ("set bad rows aside with skip_bad=True (--skip-bad)", "set bad rows aside on the page Columns"),
+        ("one side only (--since, --until)", "one side only (at the command line: --since, --until)"),
+    ]
+    for words, right in said:
+        assert on_page(words) == right
+    rows = {"s": [0, 1] * 8, "a": [0, 0, 1, 1] * 4, "r": [*range(14), None, 3], "t": list(range(16)), "c": [0, 1] * 8}
+    columns = {"state": "s", "action": "a", "reward": "r", "time": "t", "costs": "c", "skip_bad": True}
+    found = table_facts(dualq.learn(rows, **columns, discount=0.5))
+    sentences = [*found["guarantees"], *found["warnings"], *found["why"]["lines"], found["costs"]["words"]]
+    assert any("reward range on the page Learn" in words for words in sentences)
+    assert any("say so on the page Learn" in words for words in sentences)
+    assert not [words for words in sentences if re.search("--[a-z]", words)]
+
+
 def test_what_is_not_understood_is_said_in_one_line(served):
     for body in ({"columns": {"state": 3}}, {"columns": {"pickle": "x"}}, {"columns": {"bins": {"x": 1}}}, [1]):
         status, said = served.json("POST", "/api/logs/example/look", body)
@@ -260,7 +300,7 @@ def test_a_log_is_streamed_to_disk_under_a_name_of_ours(served, orders):
     kept = served.space.log(log["id"])
     assert Path(kept.path).read_bytes() == content
     assert Path(kept.path).parent.parent == served.space.logs
-    assert Path(kept.path).name == "data.csv"
+    assert Path(kept.path).name == "b_evil__b.csv"  # what of its name is safe: reports say where rows came from
     assert served.json("DELETE", f"/api/logs/{log['id']}")[0] == 200
     assert not Path(kept.path).exists()
 

@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from dualq.base.wording import nearest as nearest
     from dualq.base.wording import outwards as outwards
     from dualq.base.wording import p_value as p_value
+    from dualq.base.wording import pip_install as pip_install
     from dualq.base.wording import sentence as sentence
     from dualq.base.wording import visible as visible
 

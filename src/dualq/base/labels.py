@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import SupportsIndex, SupportsInt, TypeAlias
+from typing import SupportsIndex, SupportsInt, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -68,29 +68,39 @@ class Labels:
         if isinstance(label, Mapping):
             if set(label) != set(self.names):
                 got = ", ".join(map(str, label))
-                raise LabelError(f"a label needs the columns {', '.join(self.names)}; got {got}", value=label)
+                raise LabelError(f"give {' and '.join(self.names)}, all of them and no other; got {got}", value=label)
             label = tuple(label[name] for name in self.names)
         label = _plain(label)
         if not _is_plain(label):
-            right = "a label must be a value such as 3 or 'winter', or one for each column"
+            right = "give a value such as 3 or 'winter', or one for each column"
             raise LabelError(f"no {' and '.join(self.names)} can be {label!r}; {right}", value=label)
         return label[0] if isinstance(label, tuple) and len(label) == len(self.names) == 1 else label
 
     def _hint(self, key: Label) -> str:
         if not len(self):
             return ""
-        for name, value in zip(self.names, key if isinstance(key, tuple) else (key,), strict=False):
+        parts = key if isinstance(key, tuple) else (key,)
+        if len(parts) != len(self.names):
+            return f"; give {len(self.names)} values: {' and '.join(self.names)}"
+        for name, value in zip(self.names, parts, strict=True):
             known = dict.fromkeys(self.columns()[name])
             if value in known:
                 continue
+            if value is None:
+                return f"; {name} is missing"
             whose = f" {name}" if len(self.names) > 1 else ""
             if isinstance(value, int | float) and all(isinstance(k, str) and _BIN.fullmatch(k) for k in known):
                 return f"; {name} was cut into bins such as {next(iter(known))!r}: fit.act takes the number itself"
             near = _meant(value, known)
             if near is not None:
                 return f"; did you mean{whose} {near!r}?"
-            return f"; known are {few(known, 5)}{f' for{whose}' if whose else ''}"
-        return f"; known are {few(self.values[:6], 5)}"
+            numbers = [x for x in known if _is_number(x)]
+            if _is_number(value) and len(numbers) == len(known) > FEW:
+                near = min(numbers, key=lambda x: abs(x - value))
+                return f"; {name} is known from {min(numbers)!r} to {max(numbers)!r}, and {near!r} is the nearest"
+            return f"; known are {few(known, FEW)}{f' for{whose}' if whose else ''}"
+        near = sorted(self.values, key=lambda label: _apart(label, key))  # every value is known, and not together
+        return f"; known are {few(near[: FEW + 1], FEW)}"
 
     def columns(self) -> dict[str, list[Label]]:
         """The labels as a table: one list per column."""
@@ -143,6 +153,7 @@ class Labels:
 
 LabelsLike: TypeAlias = Labels | Iterable[Label] | None  # None for 0, 1, 2, ...
 
+FEW = 5  # known labels that a message names
 _BIN = re.compile(r"(<|>=) \S+|\[\S+, \S+\)")  # the label of an interval of numbers
 
 
@@ -171,6 +182,16 @@ def _is_plain(label: Label) -> bool:
     except TypeError:
         return False
     return True
+
+
+def _is_number(value: Label) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _apart(one: Label, other: Label) -> int:
+    """In how many columns two labels differ."""
+    both = (one, other) if isinstance(one, tuple) and isinstance(other, tuple) else ((one,), (other,))
+    return sum(x != y for x, y in zip(*both, strict=False))
 
 
 def _meant(value: Label, known: Iterable[Label]) -> Label:

@@ -34,6 +34,11 @@ def visible(value: object) -> str:
     return word if word.strip() == word != "" else repr(value)
 
 
+def pip_install(extra: str) -> str:
+    """How to add an extra, as it works from a clone."""
+    return f'pip install ".[{extra}]" in the folder of dualq'
+
+
 def p_value(p: float) -> str:
     """`p = 0.02`; a probability is never written as 0."""
     return f"p = {p:.2g}" if p >= LEAST_P else f"p < {LEAST_P:.0e}"

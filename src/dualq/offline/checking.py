@@ -36,7 +36,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import ndtri
 
-from dualq.base import LogError
+from dualq.base import LogError, count
 from dualq.logs import Argument, Counts, Finding, Log, Moment, between
 from dualq.model import MDP, TablePolicy, solve_chain
 from dualq.offline.approximate.fit import NumberFit
@@ -464,7 +464,7 @@ def _earning_reasons(found: Check) -> list[tuple[str, str]]:
 def _following_reasons(found: Check) -> list[tuple[str, str]]:
     if found.followed >= FOLLOWED:
         return []
-    words = f"only {found.followed:.0%} of the decisions are those of the policy"
+    words = f"only {found.followed:.0%} of {count(found.rows, 'decision')} are those of the policy"
     if found.elsewhere:
         state = ", ".join(f"{name} {value}" for name, value in found.elsewhere[0]["state"].items())
         words += f"; most others in {state}"

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 
+UNDECIDED = "undecided"  # a column that says why a row has no decision of the policy: one of
+UNKNOWN, MISSING = "unknown state", "missing value"
 DECIDED = "decided_"  # what stands before the name of an action's column in a file of decisions
 
 
@@ -140,9 +142,10 @@ class Decided:
     """What became of the rows of a file."""
 
     rows: int
-    unknown: int  # whose state the log never had, or is missing
-    first_unknown: dict[str, Label] | None  # the first such state
-    columns: tuple[str, ...]  # that were added
+    unknown: int  # whose state the log never had
+    missing: int  # that lack a value of the state
+    first_unknown: dict[str, Label] | None  # the first state that the log never had
+    columns: tuple[str, ...]  # that hold what to do; UNDECIDED stands beside them
 
 
 def decide_file(
@@ -153,7 +156,7 @@ def decide_file(
     default: Label = None,
     table: str | None = None,
 ) -> Decided:
-    """Write a table again with what to do in every row, to a .csv or .parquet file.
+    """Write a table again with what to do in every row, and why not where that is so, to a .csv or .parquet file.
 
     case      the column with the number of each row's case, where the policy is random; the number of the row, if None
     default   the action where the state is not known; else nothing stands there
@@ -170,7 +173,7 @@ def decide_file(
         names, words = policy.columns.names, [*policy.columns.categories]
     added = tuple(DECIDED + name for name in policy.actions.names)
     actions = _action_columns(policy.actions, default)
-    found = {"rows": 0, "unknown": 0}
+    found = {"rows": 0, "unknown": 0, "missing": 0}
     first: list[dict[str, Label]] = []
 
     def more(part: pa.Table) -> pa.Table:
@@ -178,15 +181,18 @@ def decide_file(
 
         cases = cases_of(part, case, part.num_rows) + (found["rows"] if case is None else 0)
         places = _placed(policy, part, cases)
-        unknown = np.flatnonzero(places < 0)
-        if unknown.size and not first:
-            first.append({name: part[name][int(unknown[0])].as_py() for name in names})
+        without = np.logical_or.reduce([part[n].is_null(nan_is_null=True).to_numpy() for n in names])
+        missing, unknown = (places < 0) & without, (places < 0) & ~without
+        if unknown.any() and not first:
+            first.append({name: part[name][int(unknown.argmax())].as_py() for name in names})
         found["rows"] += part.num_rows
-        found["unknown"] += unknown.size
+        found["unknown"] += int(unknown.sum())
+        found["missing"] += int(missing.sum())
         at = pa.array(np.where(places < 0, len(policy.actions), places))
         for name, values in zip(added, actions, strict=True):
             part = part.append_column(name, values.take(at))
-        return part
+        why = pa.array([MISSING, UNKNOWN, None]).take(pa.array(np.where(missing, 0, np.where(unknown, 1, 2))))
+        return part.append_column(UNDECIDED, why)
 
     rewrite(source, out, [*names, *([case] if case else [])], words, more, table)
     return Decided(**found, first_unknown=first[0] if first else None, columns=added)

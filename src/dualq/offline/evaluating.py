@@ -90,7 +90,7 @@ def judged(judge: Judge, given: GivenPolicy, assumed: tuple[str, ...], begin: Ca
     """A policy, judged by a log that is ready."""
     if judge.method is not None:
         begin("Proving floor and ceiling")
-    limits = judge.limits(given.table)
+    limits = judge.limits(given)
     promise = judge.certificate(given.table)
     modelled, counts = judge.modelled, judge.counts
     opened, where = modelled.counted.read, modelled.counted.where

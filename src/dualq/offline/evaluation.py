@@ -155,7 +155,7 @@ class Evaluation(Trusted, Shown):
     @cached_property
     def costs(self) -> dict[str, CostOf]:
         """{cost: what a step costs on average, from the start: of the policy, as logged, and the difference}."""
-        return {name: CostOf(*map(self._in_doubt, of)) for name, of in self.judge.costs(self.policy).items()}
+        return {name: CostOf(*map(self._in_doubt, of)) for name, of in self.judge.costs(self.given).items()}
 
     @property
     def limits(self) -> tuple[GivenLimit, ...]:

@@ -36,13 +36,12 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from dualq.base import Label, LabelLike, door, write_whole, written_together
-from dualq.model import Cases, Limit, Seed, TablePolicy, write_policy, write_saved
+from dualq.model import Cases, Seed, TablePolicy, write_policy, write_saved
 from dualq.offline.alternatives import Alternative, alternatives_of
 from dualq.offline.careful.model import Estimate, pair_errors
 from dualq.offline.careful.pooling import Rows
 from dualq.offline.deciding import Decider
 from dualq.offline.learned import Learned
-from dualq.offline.limited.asked import Asked
 from dualq.offline.limited.estimates import Estimates
 from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.limited.trade_off import Frontier, frontier_of
@@ -182,7 +181,7 @@ class Fit(Learned, Trusted):
         """{cost: {"logged": ..., "recommended": ...}}: what a step costs on average, from the start."""
         estimates, found = self._estimates, {}
         for name in self.counts.cost_sums:
-            cost = Asked(Limit(name, estimates.means(name), "<=", 0.0), name)  # the bound is not looked at
+            cost = estimates.asked(name)
             policies = {"logged": self.careful.behaviour, "recommended": self._everywhere}
             found[name] = {which: self._in_doubt(estimates.of(cost, policy)) for which, policy in policies.items()}
         return found

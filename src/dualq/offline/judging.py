@@ -228,24 +228,24 @@ class Judge:
         return self.modelled.estimates.value(everywhere)
 
     def difference(self, one: Valued, expected: Estimate, learned_here: bool) -> Estimate:
-        """From what was logged; of a policy that was learned here, also by what is not known of its luck."""
-        logged, paired = self.modelled.careful.logged, self.known.difference(one, self.usual)
-        gain = expected.value - logged.value
-        if not learned_here or paired.standard_error is None:
-            return Estimate(gain, paired.standard_error)
-        alone = self.known.estimate(one, self.usual).error_or_nan
-        luck = max(expected.error_or_nan**2 - alone**2, 0.0)
-        return Estimate(gain, float(np.hypot(paired.standard_error, np.sqrt(luck))))
+        """What it earns more than what was logged."""
+        known, usual = self.known, self.usual
+        alone = known.estimate(one, usual) if learned_here else expected
+        return _beside(expected, self.modelled.careful.logged, known.difference(one, usual), alone)
 
     # ---- what it costs
 
     @cached_property
     def _costs(self) -> dict[str, tuple[Given, Valued]]:
         """Of each cost what the log says, and what was logged."""
-        return {name: self._given(*self._column(name)) for name in self.counts.cost_sums}
+        return {name: self._given(paying_counts(self.counts, name), None) for name in self.counts.cost_sums}
 
-    def _column(self, name: str) -> tuple[Counts, Array | None]:
-        return paying_counts(self.counts, name), None
+    def _of_pairs(self, one: Asked) -> tuple[Given, Valued]:
+        """The same of a limit, whose cost is one of these, or known."""
+        assert isinstance(one.limit, Limit)
+        if one.column is not None:
+            return self._costs[one.column]
+        return self._given(_known(self.counts, one.limit.cost), one.limit.cost)
 
     def _given(self, counts: Counts, known: Array | None) -> tuple[Given, Valued]:
         per_row = float(counts.reward_sum.sum() / max(counts.total, 1))
@@ -254,14 +254,23 @@ class Judge:
         given = Given(Rows.of(counts, self._discount), self.start, worth, None, known, rare)
         return given, given.valued(self.modelled.careful.behaviour)
 
-    def costs(self, policy: TablePolicy) -> dict[str, CostOf]:
+    def costs(self, given: GivenPolicy) -> dict[str, CostOf]:
         """What a policy costs a step, and what was logged does."""
-        return {name: self._cost(policy, *known) for name, known in self._costs.items()}
+        asked = (self.modelled.estimates.asked(name) for name in self.counts.cost_sums)
+        return {one.name: self._cost(one, given) for one in asked}
 
-    def _cost(self, policy: TablePolicy, given: Given, usual: Valued, scale: float = 1.0) -> CostOf:
-        step, one = scale * (1.0 - self._discount), given.valued(self.everywhere(policy))
-        each = given.estimate(one, usual), given.estimate(usual, usual), given.difference(one, usual)
-        return CostOf(*(scaled(estimate, step) for estimate in each))
+    def _cost(self, one: Asked, policy: GivenPolicy) -> CostOf:
+        """By the rows; what was logged, and what was learned here, as `learn` estimates them (limited/estimates.py)."""
+        given, usual = self._of_pairs(one)
+        estimates, everywhere = self.modelled.estimates, self.everywhere(policy.table)
+        step, mine = one.scale * (1.0 - self._discount), given.valued(everywhere)
+        alone, paired = (scaled(e, step) for e in (given.estimate(mine, usual), given.difference(mine, usual)))
+        logged, expected = estimates.claimed(one, self.modelled.careful.behaviour), alone
+        if self._as_logged(policy.table):
+            expected = alone = logged
+        elif self.learned_here(policy):
+            expected = estimates.of(one, everywhere)
+        return CostOf(expected, logged, _beside(expected, logged, paired, alone))
 
     # ---- limits
 
@@ -279,13 +288,13 @@ class Judge:
             for one, account in zip(bounded, accounts, strict=True)
         }
 
-    def limits(self, policy: TablePolicy) -> tuple[GivenLimit, ...]:
+    def limits(self, given: GivenPolicy) -> tuple[GivenLimit, ...]:
         """Which of the limits a policy keeps."""
-        return tuple(self._limit(one, policy) for one in self.asked)
+        return tuple(self._limit(one, given) for one in self.asked)
 
-    def _limit(self, one: Asked, policy: TablePolicy) -> GivenLimit:
-        limit = one.limit
-        found, logged = self._reaches(one, policy)
+    def _limit(self, one: Asked, given: GivenPolicy) -> GivenLimit:
+        limit, policy = one.limit, given.table
+        found, logged = self._reaches(one, given)
         beyond = limit.sign * (found.value - limit.bound)
         reached = beyond <= REACHED * max(1.0, abs(limit.bound))
         low = high = None
@@ -302,17 +311,13 @@ class Judge:
             basis = "model" if reached else "missed"
         return GivenLimit(one.name, str(limit), limit.sense, limit.bound, found, logged, low, high, kept, basis)
 
-    def _reaches(self, one: Asked, policy: TablePolicy) -> tuple[Estimate, float]:
+    def _reaches(self, one: Asked, given: GivenPolicy) -> tuple[Estimate, float]:
         """What a policy reaches in a limit, and what was logged."""
         limit = one.limit
-        if one.column is not None:
-            cost = self._cost(policy, *self._costs[one.column], one.scale)
-            return cost.policy, cost.logged.value
         if isinstance(limit, Limit):
-            given = self._given(_known(self.counts, limit.cost), limit.cost)
-            cost = self._cost(policy, *given)
+            cost = self._cost(one, given)
             return cost.policy, cost.logged.value
-        step, everywhere = 1.0 - self._discount, self.everywhere(policy)
+        step, everywhere = 1.0 - self._discount, self.everywhere(given.table)
         mdp = self.known.model(everywhere)
         pairs = (v.occupancy * step for v in (self.known.valued(everywhere), self.usual))
         mine, usual = (limit.value(mdp, d, self.start) for d in pairs)
@@ -353,6 +358,18 @@ def _known(counts: Counts, cost: Array) -> Counts:
         reward_range=(float(cost.min()), float(cost.max())),
         range_known=True,
     )
+
+
+def _beside(expected: Estimate, logged: Estimate, paired: Estimate, alone: Estimate) -> Estimate:
+    """How far a policy is from what was logged, with the paired error, and what is not known of its luck.
+
+    alone   the estimate by its rows: that of a policy that was learned here has a larger error, for its luck
+    """
+    apart = expected.value - logged.value
+    if paired.standard_error is None:
+        return Estimate(apart, None)
+    luck = max(expected.error_or_nan**2 - alone.error_or_nan**2, 0.0)
+    return Estimate(apart, float(np.hypot(paired.standard_error, np.sqrt(luck))))
 
 
 def scaled(estimate: Estimate, by: float) -> Estimate:

@@ -3,6 +3,7 @@
     rule         COLUMN = expression                         COLUMN is the action's
     expression   numbers, text in quotes, columns of the state;  + - * / // %;  < <= == != >= > in not in;
                  and or not;  A if condition else B
+    column       its name; in backticks where that has spaces or signs: `stock level`
 
 Nothing is evaluated as Python: the line is parsed (`ast`), every node must be one of these, and each is computed on
 columns. There are no calls, no attributes, no indices and no powers, and nothing is counted with text, so that no line
@@ -12,6 +13,7 @@ can take long or do harm.
 from __future__ import annotations
 
 import ast
+import keyword
 import operator
 import re
 import warnings
@@ -28,6 +30,7 @@ Done: TypeAlias = Callable[[Array, Array], Array]
 
 LONGEST, DEEPEST = 1_000, 50  # letters of a rule, and how far its parts are nested
 EXAMPLE = "order = 6 if stock <= 1 else 0"
+QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`([^`]+)`")  # text, and names in backticks
 SLIPS = {  # what other languages write
     r"&&|(?<!&)&(?!&)": "write `and`",
     r"\|": "write `or`",
@@ -81,7 +84,7 @@ class OneLineRule:
 
 def is_rule(words: str) -> bool:
     """Whether a text reads as a rule, and not as the path of a file."""
-    head, equals, rest = words.partition("=")
+    head, equals, rest = _with_plain_names(words)[0].partition("=")
     return bool(equals) and bool(rest.strip()) and not rest.startswith("=") and "/" not in head and "\n" not in words
 
 
@@ -96,31 +99,55 @@ def parsed(
         raise LogError(
             f"the rule has {len(words):,} letters; {LONGEST:,} are the most: give a file of states and actions"
         )
+    words, given = words.strip(), words
+    words, odd = _with_plain_names(words)
     name, _, rest = words.partition("=")
-    target = name.strip()
+    target = odd.get(name.strip(), name.strip())
     if len(action) != 1:
         raise LogError(f"the log's action has the columns {', '.join(action)}; a rule decides one: give a file")
     if target != action[0]:
         equals = " (with one =, and no colon)" if target.endswith(":") else ""
         wrong = f"the rule decides {target!r}; the log's action is {action[0]!r}"
-        raise LogError(f"{wrong}: write {action[0]} = ...{equals}", value=target)
+        raise LogError(f"{wrong}: write {_written(action[0])} = ...{equals}", value=target)
     try:
         with warnings.catch_warnings(action="ignore"):
             tree = ast.parse(rest.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        wrong = f"the rule {_place(words, rest, error)}; write it as {EXAMPLE}"
-        raise LogError(f"{wrong}. It may have {PARTS}", value=words) from None
-    asked = _Checked(words, rest, state, known or {})
+        wrong = f"the rule {_place(given, rest, error, state)}; write it as {EXAMPLE}"
+        raise LogError(f"{wrong}. It may have {PARTS}", value=given) from None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            node.id = odd.get(node.id, node.id)
+    asked = _Checked(given, rest, state, known or {})
     asked.check(tree, DEEPEST)
-    return OneLineRule(words.strip(), target, tree, tuple(dict.fromkeys(asked.names)))
+    return OneLineRule(given, target, tree, tuple(dict.fromkeys(asked.names)))
 
 
-def _place(words: str, rest: str, error: Exception) -> str:
+def _with_plain_names(words: str) -> tuple[str, dict[str, str]]:
+    """The line with a name of letters for each in backticks, as long as it was, and what these stand for."""
+    found = dict.fromkeys(name for name in QUOTED.findall(words) if name)
+    plain = {name: f"_{np.base_repr(i, 36).lower():0>{len(name) + 1}}" for i, name in enumerate(found)}
+    while any(one in words for one in plain.values()):
+        plain = {name: f"_{one[:-1]}" for name, one in plain.items()}
+
+    def replaced(match: re.Match[str]) -> str:
+        return plain[match[1]] if match[1] else match[0]
+
+    return QUOTED.sub(replaced, words), {one: name for name, one in plain.items()}
+
+
+def _written(column: str) -> str:
+    """A column's name as a rule writes it."""
+    return column if column.isidentifier() and not keyword.iskeyword(column) else f"`{column}`"
+
+
+def _place(words: str, rest: str, error: Exception, state: tuple[str, ...]) -> str:
     if isinstance(error, SyntaxError) and error.offset:
         before = len(words) - len(rest) + len(rest) - len(rest.lstrip()) + error.offset - 1
         slip = next((right for wrong, right in SLIPS.items() if re.search(wrong, _outside_quotes(rest))), "")
         half = "an `if` needs its `else`" if " if " in rest and " else " not in rest else ""
-        hint = half or slip
+        odd = next((f"`{one}`" for one in state if one in rest and not one.isidentifier()), "")
+        hint = f"write {odd}, in backticks" if odd else half or slip
         return f"cannot be read at letter {before + 1}, {words[before : before + 12]!r}{f' ({hint})' if hint else ''}"
     return "cannot be read"
 
@@ -205,7 +232,9 @@ class _Checked:
     def _column(self, node: ast.AST, name: str) -> None:
         if name not in self.state:
             close = nearest(name, self.state)
-            hint = f"did you mean {close!r}?" if close else f"the state's columns are {few(self.state)}"
+            odd = close is not None and _written(close) != close
+            meant = f"{_written(close)}, in backticks" if close and odd else repr(close)
+            hint = f"did you mean {meant}?" if close else f"the state's columns are {few(self.state)}"
             wrong = f"the rule names {name!r} at letter {self._at(node)}, which is no column of the state; {hint}"
             raise LogError(wrong if close else f'{wrong}; text stands in quotes, "{name}"', value=name)
         self.names.append(name)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dualq.base import DualqError, ModelError, door
+from dualq.base import DualqError, ModelError, door, pip_install
 from dualq.model import MDP, TablePolicy
 from dualq.worlds.building_blocks import (
     entries,
@@ -37,7 +37,7 @@ def gym(name: str, discount: float = 0.99) -> Simulator:
     try:
         import gymnasium
     except ImportError as error:
-        raise DualqError("problems.gym needs Gymnasium: pip install 'dualq[gym]'") from error
+        raise DualqError(f"problems.gym needs Gymnasium: {pip_install('gym')}") from error
     tables = r"(FrozenLake|FrozenLake8x8|Taxi|CliffWalking|CliffWalkingSlippery)-v\d+"
     known = sorted(known for known in gymnasium.registry if re.fullmatch(tables, known))
     if name not in known:
@@ -76,7 +76,7 @@ def icu_sepsis(discount: float = 0.99) -> Simulator:
     # Importing the package would import the retired gym package, which complains; only its data are needed.
     package = importlib.util.find_spec("icu_sepsis")
     if package is None or not package.submodule_search_locations:
-        raise DualqError("problems.icu_sepsis needs the icu-sepsis package: pip install 'dualq[sepsis]'")
+        raise DualqError(f"problems.icu_sepsis needs the icu-sepsis package: {pip_install('sepsis')}")
     assets = Path(package.submodule_search_locations[0], "envs", "assets")
     with np.load(assets / "dynamics.npz", allow_pickle=False) as data:
         P, rewards, start, expert = (data[name] for name in ("tx_mat", "r_mat", "d_0", "expert_policy"))

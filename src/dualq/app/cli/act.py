@@ -12,10 +12,10 @@ import typer
 from dualq.app.cli.columns import label_of
 from dualq.app.cli.logs import Run
 from dualq.app.cli.shared import option, print_json, stages
-from dualq.base import LogError, count
+from dualq.base import LabelError, LogError, count
 
 if TYPE_CHECKING:
-    from dualq.base import Label
+    from dualq.base import Label, Labels
 
 
 def act(
@@ -38,25 +38,32 @@ def act(
         ),
     ] = None,
     seed: Annotated[int | None, option("S", "The same seed draws the same action, if the policy is random.")] = None,
-    default: Annotated[str | None, option("JSON", "What to answer for a state that is not in the log.")] = None,
+    default: Annotated[
+        str | None, option("JSON", "The action to answer with for a state that is not in the log.")
+    ] = None,
     table: Annotated[str | None, option("NAME", "The table, if --log is a database.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="With --log: print one JSON object.")] = False,
 ) -> None:
     """Say what to do in one state (an action, as JSON), or in every row of a file.
 
     On standard error, whether the policy should not be used. A state that the log never had gets no action: one state
-    is refused, in a file the place stays empty, unless --default says what to do.
+    is refused, in a file the place stays empty (and the column `undecided` says why), unless --default says what to do.
     """
     from dualq.offline import decider_of, doubt_of
 
     if (state is None) == (log is None) or (log is None) != (out is None):
         raise LogError("say what to decide: --state JSON for one state, or --log FILE --out FILE for many")
-    otherwise = None if default is None else label_of(default)
     policy = decider_of(run)
+    otherwise = None if default is None else _action(default, policy.actions)
     if doubt := doubt_of(run):
         print(f"dualq: {doubt}", file=sys.stderr)
     if state is not None:
-        action = policy.act(label_of(state), seed, otherwise, None if case is None else _number(case))
+        try:
+            action = policy.act(label_of(state), seed, otherwise, None if case is None else _number(case))
+        except LabelError as error:
+            unknown = default is None and str(error).startswith("no ")
+            advice = ". To have an answer all the same, add --default ACTION" if unknown else ""
+            raise LogError(f"{error}{advice}", value=error.value) from None
         print(json.dumps(action, ensure_ascii=False, default=str))
         return
     if seed is not None:
@@ -70,14 +77,19 @@ def _decide(run: Path, log: str, out: Path, case: str | None, default: Label, ta
     with stages("Deciding"):
         found = decide_file(decider_of(run), log, out, case, default, table)
     if as_json:
-        facts = {"rows": found.rows, "unknown": found.unknown, "first_unknown": found.first_unknown}
+        facts = {"rows": found.rows, "unknown": found.unknown, "missing": found.missing}
+        facts |= {"first_unknown": found.first_unknown}
         print_json({**facts, "columns": list(found.columns), "files": [str(out)]})
         return
-    print(f"{_decided(found.rows, found.unknown)}, in {', '.join(found.columns)}. Written: {out}")
+    print(f"{_decided(found.rows, found.unknown + found.missing)}, in {', '.join(found.columns)}. Written: {out}")
+    there = "they have the --default" if default is not None else "the field is empty there (--default fills it)"
     if found.unknown:
         example = json.dumps(found.first_unknown, ensure_ascii=False, default=str)
-        there = "they have the --default" if default is not None else "the field is empty there (--default fills it)"
         print(f"{count(found.unknown, 'row')} with a state that the log never had, such as {example}: {there}.")
+    if found.missing:
+        print(f"{count(found.missing, 'row')} without some value of the state: {there}.")
+    if found.unknown or found.missing:
+        print("The column `undecided` says which is which.")
 
 
 def _decided(rows: int, unknown: int) -> str:
@@ -85,6 +97,15 @@ def _decided(rows: int, unknown: int) -> str:
     if not unknown:
         return f"{count(rows, 'row')} decided"
     return f"{rows - unknown:,} of {count(rows, 'row')} decided"
+
+
+def _action(words: str, actions: Labels) -> Label:
+    """The action of --default, which must be one that the log has."""
+    action = label_of(words)
+    try:
+        return actions[actions.index(action)]
+    except LabelError as error:
+        raise LogError(f"--default {words}: {error}", value=words) from None
 
 
 def _number(case: str) -> int:

@@ -14,7 +14,9 @@ from dualq.base import LogError
 
 POLICY = (
     "A policy.csv (the state's columns, the action's, probability), a .json ({state: action}), a folder that "
-    '`dualq learn --out` wrote, or a rule: "order = 6 if stock <= 1 else 0".'
+    '`dualq learn --out` wrote, or a rule: "order = 6 if stock <= 1 else 0". '
+    "A column whose name has spaces or signs stands in backticks, and then the rule in single quotes: "
+    "'order = 6 if `stock level` <= 1 else 0'."
 )
 Discount = Annotated[
     float,
@@ -34,7 +36,11 @@ Else = Annotated[
 Kind = Annotated[str, typer.Option(metavar="KIND", help="How to guarantee: proven, bootstrap (approximate) or none.")]
 Limits = Annotated[
     list[str] | None,
-    option("LIMIT", 'A limit that the policy should keep, on average: "stockout<=0.02", or >=; may be repeated.'),
+    option(
+        "LIMIT",
+        'A limit that the policy should keep, on average per step (early steps count more): "stockout<=0.02", or >=; '
+        "may be repeated.",
+    ),
 ]
 ValueRange = Annotated[
     str | None, option("LO,HI", "What a policy can earn in total, if you know more than the rewards say.")
@@ -165,7 +171,8 @@ def named(policies: list[str]) -> dict[str, str]:
 
 def _name(word: str) -> tuple[str, str]:
     head, colon, rest = word.partition(":")
-    if colon and rest.strip() and "=" not in head and "/" not in head and len(head) > 1 and not Path(word).exists():
+    is_name = len(head) > 1 and not {"=", "/", "`"} & {*head}
+    if colon and rest.strip() and is_name and not Path(word).exists():
         return head.strip(), rest.strip()
     if "=" in word and not Path(word).exists():
         return word.strip(), word

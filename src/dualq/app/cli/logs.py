@@ -58,7 +58,11 @@ def learn(
     ] = "proven",
     limit: Annotated[
         list[str] | None,
-        option("LIMIT", 'Keep a cost within a limit, on average: "stockout<=0.02", or >=; may be repeated.'),
+        option(
+            "LIMIT",
+            'Keep a cost within a limit, on average per step (early steps count more): "stockout<=0.02", or >=; may be '
+            "repeated.",
+        ),
     ] = None,
     margin: Annotated[
         str, typer.Option(metavar="KIND", help="How to keep limits: certified (guaranteed, if possible) or none.")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from dualq.app.cli.logs import Run
-from dualq.base import LogError
+from dualq.base import LogError, pip_install
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -28,7 +28,7 @@ def serve(
     """
     missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
     if missing:
-        raise LogError(f"this needs the package {missing[0]}; install it with: pip install 'dualq[studio]'")
+        raise LogError(f"this needs the package {missing[0]}; install it with: {pip_install('studio')}")
     import uvicorn
 
     from dualq.app.service import application

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dualq.app.cli.shared import option
-from dualq.base import LogError
+from dualq.base import LogError, pip_install
 
 if TYPE_CHECKING:
     from dualq.base import Json
 
-MISSING = "dualq studio needs the extra `studio`: pip install 'dualq[studio]', or uv run --extra studio dualq studio"
+MISSING = f"dualq studio needs the extra `studio`: {pip_install('studio')}, or uv run --extra studio dualq studio"
 
 
 def studio(

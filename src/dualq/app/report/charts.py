@@ -19,7 +19,7 @@ INK, ACCENT, SURE, MUTED, PALE = "#1f2933", "#1f5fa8", "#2f7d4f", "#7b8794", "#e
 FONT = "Helvetica, Arial, sans-serif"
 WIDE, NARROW = 720, 340  # pixels of a drawing: as wide as the text, and as a telephone
 LETTERS = 13  # pixels of their height
-MOST_LABELLED = 40  # columns of a policy map, above which its cells are too small for words
+LETTER, GAP = 7, 14  # pixels that a letter of a policy map needs, and what is around the words of a cell
 COLOURS = (
     *("#8dd3c7", "#fdb462", "#bebada", "#fb8072", "#80b1d3", "#b3de69", "#fccde5", "#ffed6f", "#c79fc8", "#d9d9d9"),
 )  # of categories, pale enough for dark letters; ColorBrewer's Set3, one of them paler
@@ -107,7 +107,8 @@ def bars_spec(rows: Sequence[Bar], width: int = WIDE) -> Row:
 def policy_map(panels: Sequence[tuple[str, Sequence[Cell]]], across: str, down: str, actions: Sequence[str]) -> str:
     """What is done: a table per panel of (name, cells), with a cell per state.
 
-    A cell has the colour of its action, and its name. Cells with few rows are hatched, states without rows are empty.
+    A cell has the colour of its action, and its name where there is room. Cells with few rows are hatched, states
+    without rows are empty. Panels that are wide stand below each other.
     """
     colour = dict(zip(actions, palette(len(actions)), strict=True))
     used = [action for action in actions if any(cell.action == action for _, cells in panels for cell in cells)]
@@ -117,20 +118,31 @@ def policy_map(panels: Sequence[tuple[str, Sequence[Cell]]], across: str, down: 
     ]
     key.append('<span><span class="swatch thin"></span>fewer than 10 rows</span>')
     tables = "".join(_map(name, cells, across, down, colour) for name, cells in panels)
-    return f'<div class="maps">{tables}</div><div class="key">{"".join(key)}</div>'
+    stacked = " stacked" if any(_width(cells) > WIDE // 2 for _, cells in panels) else ""
+    return f'<div class="maps{stacked}">{tables}</div><div class="key">{"".join(key)}</div>'
+
+
+def _width(cells: Sequence[Cell]) -> int:
+    """About how many pixels a panel needs at least: words are not broken."""
+    xs = list(dict.fromkeys(str(cell.x) for cell in cells))
+    words = [word for cell in cells for word in cell.action.split()]
+    widest = max(map(len, words), default=0)
+    return sum(LETTER * max(widest, *map(len, x.split() or [x])) + GAP for x in xs)
 
 
 def _map(name: str, cells: Sequence[Cell], across: str, down: str, colour: dict[str, str]) -> str:
     xs, ys = list(dict.fromkeys(cell.x for cell in cells)), list(dict.fromkeys(cell.y for cell in cells))
     at = {(cell.x, cell.y): cell for cell in cells}
-    bare = len(xs) > MOST_LABELLED
+    width = _width(cells)
+    bare = width > WIDE
+    kind = "map slim" if width > NARROW - 40 else "map"  # on a telephone its colours must do
     head = "".join(f"<th>{escape(str(x))}</th>" for x in xs)
     body = "".join(
         f"<tr><th>{escape(str(y))}</th>{''.join(_cell(at.get((x, y)), colour, bare) for x in xs)}</tr>" for y in ys
     )
     top = f'<tr><th></th><th colspan="{len(xs)}">{escape(across)}</th></tr>' if across else ""
     return (
-        f'<div class="scroll"><table class="map"><caption>{escape(name)}</caption><thead>{top}'
+        f'<div class="scroll"><table class="{kind}"><caption>{escape(name)}</caption><thead>{top}'
         f"<tr><th>{escape(down)}</th>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
@@ -140,8 +152,8 @@ def _cell(cell: Cell | None, colour: dict[str, str], bare: bool) -> str:
         return "<td></td>"
     thin = ' class="thin"' if cell.rows < 10 else ""
     words = escape(cell.action)
-    said = f'title="{words}: {cell.rows:,} rows"'
-    return f'<td{thin} style="background-color:{colour[cell.action]}" {said}>{"" if bare else words}</td>'
+    said, inside = f'title="{words}: {cell.rows:,} rows"', "" if bare else f"<span>{words}</span>"
+    return f'<td{thin} style="background-color:{colour[cell.action]}" {said}>{inside}</td>'
 
 
 def curve_spec(

@@ -18,15 +18,21 @@ def checked_lines(found: Check) -> list[str]:
     lines = [sentence(reason) for reason in found.reasons[1:]]
     floor = "" if found.floor is None else f", at least {number(found.floor)} was guaranteed"
     before = f"Expected: {estimate(found.expected)}{floor}; what was done before earns {number(found.logged)}."
-    follow = f"{percent(found.followed)} of {count(found.rows, 'decision')} are those of the policy"
-    if found.unknown:
-        follow += f"; {percent(found.unknown)} of the rows have a state or an action that it never saw"
     tests = [one for what, one in found.drift.items() if what != "behaviour" and not one.found]
-    lines += [before, f"{follow}."]
+    lines += [before, *_followed(found)]
     if not found.drift:
         lines.append("Whether the system changed is tested from 250 new rows on.")
     lines += [sentence(one.words) for one in tests]
     return [*lines, f"However often you look, the chance of a false alarm is at most {percent(found.looks)}."]
+
+
+def _followed(found: Check) -> list[str]:
+    """How many decisions are the policy's, unless a reason has said it, and how many rows it knows nothing of."""
+    told = any("are those of the policy" in reason for reason in found.reasons)
+    lines = [] if told else [f"{percent(found.followed)} of {count(found.rows, 'decision')} are those of the policy."]
+    if found.unknown:
+        lines.append(f"{percent(found.unknown)} of the rows have a state or an action that the policy never saw.")
+    return lines
 
 
 def checked_table(states: Sequence[str], found: Check) -> tuple[list[str], list[list[str]]]:

@@ -11,7 +11,7 @@ from dualq.app.report.charts import Interval
 from dualq.app.report.evaluation_pages import drawn, interval_rows, warnings
 from dualq.app.report.page import heading, listed, note, note_below, page, section, table, text
 from dualq.app.report.page import verdict as verdict_box
-from dualq.app.report.words import FEW_ROWS, distinct, number, percent, remedies, small
+from dualq.app.report.words import because, distinct, number, percent, remedies, small
 from dualq.app.report.words import estimate as said
 from dualq.app.report.words import listed as joined
 
@@ -62,10 +62,11 @@ def verdict(c: Comparison) -> str:
 
 
 def _short_of(c: Comparison) -> str:
-    if c.behind is None:
+    values = [e.expected.value for e in c]
+    if c.behind is None or c.behind > max(values) - min(values):  # more than all of them are apart: no bound to go by
         return ""
-    sure = percent(c.confidence)
-    return f" It falls short of the best of these by at most {number(c.behind)} ({sure}, approximately)."
+    sure = f"{percent(c.confidence)}, approximately, for all of them together"
+    return f" If you choose it and another one is better, you lose at most {number(c.behind)} ({sure})."
 
 
 def _capital(words: str) -> str:
@@ -78,23 +79,33 @@ def guarantees(c: Comparison) -> list[str]:
     if not table_like or c.first.certificate is None:
         return words.guarantees(c.first)[:1]
     if not c.promised:
-        reasons = [FEW_ROWS if reason.startswith(FEW_ROWS) else reason for reason in distinct(c.withheld)]
-        return [f"Nothing is guaranteed of all of them: {joined(reasons)}.", *remedies(table_like[0])]
+        return [because("Nothing is guaranteed of all of them", c.withheld), *remedies(table_like[0])]
+    if not any(map(words.useful, c)):
+        return [
+            "Nothing useful is guaranteed of any of them: the log has too few rows to say more than the range of "
+            "rewards does."
+        ]
     clauses = sorted(table_like[0].conditions, key=lambda clause: "lies outside" not in clause)
-    safest, behind = c.safest, c.behind_proven
-    first = f"Guaranteed ({percent(c.confidence)}), if {joined(clauses)}: all the bounds below, together"
-    floor = "" if safest is None else f". The highest floor is that of {called(safest)}, {_floor(c, safest)}"
-    short = (
-        "" if behind is None else f". {_capital(called(c.best))} falls short of the others by at most {number(behind)}"
-    )
-    return [
-        f"{first}{floor}{short}. Choosing the best of them by these bounds costs nothing: they hold for all at once."
-    ]
+    first = f"Guaranteed ({percent(c.confidence)}), if {joined(clauses)}: all the bounds below, together."
+    last = "Choosing the best of them by these bounds costs nothing: they hold for all at once."
+    return [" ".join([first, *_safest(c), *_proven_best(c), last])]
 
 
-def _floor(c: Comparison, name: str) -> str:
-    promise = c[name].certificate
-    return "" if promise is None else number(promise.lower)
+def _safest(c: Comparison) -> list[str]:
+    promise = None if c.safest is None else words.useful(c[c.safest])
+    if c.safest is None or promise is None:
+        return []
+    return [f"The highest floor is that of {called(c.safest)}, {number(promise.lower)}."]
+
+
+def _proven_best(c: Comparison) -> list[str]:
+    """What the others can earn more than the best at most; nothing where that is no bound to go by."""
+    if c.behind_proven is None or not all(map(words.useful, c)):
+        return []
+    best = called(c.best)
+    if c.behind_proven <= 0.0:
+        return [f"None of the others earns more than {best}."]
+    return [f"None of the others earns more than {best} by more than {number(c.behind_proven)}."]
 
 
 HEADER = ("policy", "expected", "over so far", "behind the best")
@@ -108,7 +119,7 @@ EXPLAINED = (
 def standings(c: Comparison) -> tuple[list[str], list[list[str]]]:
     """A row for each policy, the best first."""
     costs = list(c.first.costs)
-    bounds = any(e.certificate is not None and e.certificate.informative for e in c)
+    bounds = any(e.certificate is not None and e.certificate.informative for e in c)  # guaranteed or not
     sure = f"bounds, {percent(c.confidence)}" + ("" if c.promised else ", not guaranteed")
     limits = bool(c.first.limits)
     header = [*HEADER, *([sure] if bounds else []), *costs, *(["limits"] if limits else []), "never seen"]
@@ -117,7 +128,9 @@ def standings(c: Comparison) -> tuple[list[str], list[list[str]]]:
 
 def _row(c: Comparison, e: AnyEvaluation, costs: list[str], bounds: bool, limits: bool) -> list[str]:
     promise, best = e.certificate, e is c.first
-    ends = "" if promise is None else f"{number(promise.lower)} to {number(promise.upper)}"
+    ends = "nothing useful"
+    if promise is not None and promise.informative:
+        ends = f"{number(promise.lower)} to {number(promise.upper)}"
     kept = "guaranteed" if e.limits_kept else ("expected" if all(x.basis != "missed" for x in e.limits) else "missed")
     return [
         called(e.name),
@@ -175,12 +188,11 @@ def comparison_report(c: Comparison) -> str:
     given = [f"{e.name}: {words.source_of(e)}" for e in c if e.name not in CALLED]
     rows: list[Interval] = []
     for e in c:
-        promise = e.certificate if e.promised and e.certificate is not None and e.certificate.informative else None
-        rows += interval_rows(called(e.name), e.expected, promise, c.confidence)
+        rows += interval_rows(called(e.name), e.expected, words.useful(e), c.confidence)
     return page(
         f"Policies compared by {source}",
         f'<p class="muted">{len(c.names)} policies, judged by {escape(source)}</p>',
-        verdict_box(KINDS[c.verdict], verdict(c), guarantees(c), c.promised),
+        verdict_box(KINDS[c.verdict], verdict(c), guarantees(c), c.promised and any(map(words.useful, c))),
         *(note(line, warn=True) for line in all_warnings(c)),
         drawn(rows, c.confidence, c.promised),
         section("All policies, the best first", table(*standings(c), stack=True), note_below(EXPLAINED)),

@@ -105,7 +105,7 @@ def _tests(e: AnyEvaluation) -> list[str]:
 def evaluation_report(e: AnyEvaluation) -> str:
     """One HTML page."""
     title = f"{e.verdict.capitalize()}: {words.source_of(e)}, judged by {e.read.source}"
-    sure = e.promised and e.certificate is not None and e.certificate.informative
+    sure = words.useful(e) is not None
     return page(
         title,
         f'<p class="muted">{escape(words.source_of(e))}, judged by {escape(e.read.source)}</p>',
@@ -142,7 +142,7 @@ def _tables(e: AnyEvaluation) -> list[str]:
 
 def worth_rows(e: AnyEvaluation) -> list[charts.Interval]:
     """The policy and what was done so far: expected, and guaranteed where it is."""
-    promise = e.certificate if e.promised and e.certificate is not None and e.certificate.informative else None
+    promise = words.useful(e)
     found = interval_rows("this policy", e.expected, promise, e.confidence)
     usual = None if promise is None else promise.behaviour
     found += interval_rows("what was done so far", e.logged, None, e.confidence, usual)

@@ -13,6 +13,7 @@ from dualq.app.report.guarantee_words import earns_more, nothing
 from dualq.app.report.words import (
     about,
     added_up,
+    because,
     distinct,
     earned,
     estimate,
@@ -133,7 +134,12 @@ def guarantees(e: AnyEvaluation) -> list[str]:
     """What is guaranteed of the policy, in one sentence with its conditions; or why nothing is."""
     if is_table(e):
         return _table_guarantees(e)
-    return [f"Nothing is guaranteed: {listed(distinct(e.withheld))}.", CHANGE]
+    return [because("Nothing is guaranteed", e.withheld), CHANGE]
+
+
+def useful(e: AnyEvaluation) -> PolicyCertificate | None:
+    """The bounds of a policy where they are guaranteed, and say more than the range of rewards does."""
+    return e.certificate if e.promised and e.certificate is not None and e.certificate.informative else None
 
 
 def _table_guarantees(e: Evaluation) -> list[str]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dualq.app.report.words import FEW_ROWS, about, distinct, estimate, listed, number, per, percent, remedies
+from dualq.app.report.words import about, because, estimate, listed, number, per, percent, remedies
 from dualq.base import count
 
 if TYPE_CHECKING:
@@ -41,8 +41,7 @@ def nothing(judged: Fit | Evaluation) -> list[str]:
     """Why nothing is guaranteed, and what to do about it."""
     if judged.certificate is None:
         return ["Nothing is guaranteed: no certificate was asked for. Use --certificate proven."]
-    reasons = [FEW_ROWS if reason.startswith(FEW_ROWS) else reason for reason in distinct(judged.withheld)]
-    return [f"Nothing is guaranteed: {listed(reasons)}.", *remedies(judged)]
+    return [because("Nothing is guaranteed", judged.withheld), *remedies(judged)]
 
 
 def instead(fit: Fit) -> list[str]:
@@ -70,8 +69,8 @@ def earns_more(promise: Certificate, who: str) -> str:
         return f"So {who} earns at least {number(promise.improvement)} more."
     there, then = number(promise.lower_decided or 0.0), number(promise.earned or 0.0)
     return (
-        f"If every decision in the log counts as a beginning, {who} earns at least {there} from there on, and the log "
-        f"earned {then}: at least {number(promise.gain)} more."
+        f"Counted from every decision in the log, and not from the start as above, {who} earns at least {there}, and "
+        f"the log earned {then}: at least {number(promise.gain)} more."
     )
 
 

@@ -50,18 +50,17 @@ from dualq.app.report.words import (
     changes_explained,
     changes_heading,
     covered,
-    earned,
     estimate,
     more_rows,
     number,
     one_shot,
     percent,
     read,
-    really_earned,
     relied_on,
     said,
     tests,
     warnings,
+    why,
     worth_table,
 )
 from dualq.app.report.words import verdict as verdict_words
@@ -248,7 +247,7 @@ def _map(fit: Fit) -> str:
 def _why(fit: Fit) -> list[str]:
     return [
         table(*worth_table(fit), stack=True),
-        *map(text, [earned(fit), *really_earned(fit), fit.reason]),
+        *map(text, why(fit)),
     ]
 
 

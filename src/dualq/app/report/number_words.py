@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dualq.app.report.words import START, USUALLY, about, estimate, listed, number, percent, said, sentence, small
+from dualq.app.report.words import (
+    START,
+    USUALLY,
+    about,
+    because,
+    estimate,
+    listed,
+    number,
+    percent,
+    said,
+    sentence,
+    small,
+)
 from dualq.base import count
 
 if TYPE_CHECKING:
@@ -50,7 +62,7 @@ def guarantees(fit: NumberFit) -> list[str]:
     """What is guaranteed; of a function of numbers, that nothing is, and what would change that."""
     promise = fit.certificate
     if promise is None or fit.withheld:
-        return [f"Nothing is guaranteed: {listed(list(fit.withheld))}.", *([CHANGE] if fit.cells is None else [])]
+        return [because("Nothing is guaranteed", fit.withheld), *([CHANGE] if fit.cells is None else [])]
     if not promise.informative:
         return ["Nothing useful is guaranteed yet: the log has too few rows."]
     sure = percent(fit.confidence)

@@ -44,6 +44,7 @@ svg.chart { display: block; width: 100%; height: auto; overflow: visible; }
 svg.chart > rect[fill="white"] { fill: none; }
 .narrow { display: none; }
 .maps { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(20rem, 100%), 1fr)); gap: 1rem; }
+.maps.stacked { grid-template-columns: 1fr; }
 table.map { font-size: .85rem; }
 table.map caption { text-align: left; font-weight: 600; padding-bottom: .25rem; }
 table.map th, table.map td { padding: .2rem .35rem; border: 0; text-align: center; font-weight: normal; }
@@ -66,6 +67,8 @@ table.map td, .swatch { print-color-adjust: exact; -webkit-print-color-adjust: e
   .stack td:empty { display: none; }
   th, td { padding-right: .5rem; }
   .stack td::before { content: attr(data-name); color: var(--muted); }
+  table.map.slim td span { display: none; }
+  table.map.slim th, table.map.slim td { padding: .2rem .05rem; height: 1.4rem; }
 }
 @media print {
   body { max-width: none; padding: 0; font-size: 11pt; }

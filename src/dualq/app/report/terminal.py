@@ -20,13 +20,12 @@ from dualq.app.report.words import (
     changes_explained,
     changes_heading,
     covered,
-    earned,
     more_rows,
     read,
-    really_earned,
     tests,
     verdict,
     warnings,
+    why,
     worth_table,
 )
 from dualq.base import visible
@@ -70,7 +69,7 @@ def print_fit(fit: Fit, console: Console) -> None:
     page.heading("Why")
     page.table(*worth_table(fit))
     page.gap()
-    page.lines([earned(fit), *really_earned(fit), fit.reason])
+    page.lines(why(fit))
     if fit.limits:
         page.heading("Limits")
         page.limits(fit)

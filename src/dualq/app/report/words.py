@@ -152,7 +152,7 @@ def brief(fit: Fit) -> str:
     first = f"Fit: {fit.verdict}. Expected {estimate(fit.expected)}{per(fit)}, so far {estimate(fit.logged)}."
     promise = fit.certificate
     if promise is None or fit.withheld:
-        return f"{first}\n  Nothing is guaranteed: {listed(distinct(fit.withheld))}."
+        return f"{first}\n  {because('Nothing is guaranteed', fit.withheld)}"
     if not promise.informative:
         return f"{first}\n  Nothing useful is guaranteed yet: too few rows."
     sure = percent(fit.confidence)
@@ -172,6 +172,15 @@ def relied_on(fit: Fit) -> Certificate | None:
 def distinct(reasons: Sequence[str]) -> list[str]:
     """Without those that only say more precisely what another one says: that the system changed, near the end."""
     return [one for one in reasons if not any(one != other and one.startswith(other) for other in reasons)]
+
+
+def because(nothing: str, withheld: Sequence[str]) -> str:
+    """`Nothing is guaranteed: why.` Several reasons are told apart."""
+    reasons = [FEW_ROWS if reason.startswith(FEW_ROWS) else reason for reason in distinct(withheld)]
+    if len(reasons) == 1:
+        return f"{nothing}: {reasons[0]}."
+    each = "; ".join(f"({i}) {reason}" for i, reason in enumerate(reasons, 1))
+    return f"{nothing}, for {len(reasons)} reasons: {each}."
 
 
 def remedies(fit: Fit | Evaluation) -> list[str]:
@@ -334,6 +343,22 @@ def really_earned(fit: Fit | Evaluation) -> list[str]:
     return [f"What the log's episodes earned agrees with {what} ({p_value(check.p_value)})."]
 
 
+def why(fit: Fit) -> list[str]:
+    """What stands below the table of what is earned."""
+    return [earned(fit), *really_earned(fit), fit.reason, *hidden_cause(fit)]
+
+
+def hidden_cause(fit: Fit) -> list[str]:
+    """How strong something that the state lacks would have to be; no test of a log sees it."""
+    found = fit.sensitivity
+    if fit.verdict != "better" or found is None:
+        return []
+    none = "by any factor up to 100, there would still be a gain"
+    gone = none if found.gone is None else f"by a factor of {found.gone:.3g}, there might be no gain"
+    less = "" if found.unproven is None else f"by a factor of {found.unproven:.3g}, the gain might not be proven; "
+    return [f"If decisions were based on something that the state lacks, and it changed their odds {less}{gone}."]
+
+
 # ---- details
 
 
@@ -441,20 +466,8 @@ def tests(fit: Fit | Evaluation) -> list[str]:
 
 
 def assumptions(fit: Fit) -> list[str]:
-    """What all bounds rest on; with the bootstrap, first that it is none."""
-    promise = fit.certificate
-    if promise is None:
+    """What all bounds rest on, where some are guaranteed; with the bootstrap, first that it is none."""
+    promise, held = fit.certificate, any(limit.basis == "proven" for limit in fit.limits)
+    if promise is None or fit.withheld or not (promise.informative or held or fit.alternatives):
         return []
-    rests = [sentence(words) for words in promise.assumptions[1 if promise.method == "proven" else 0 :]]
-    return [*rests, *hidden_cause(fit)]
-
-
-def hidden_cause(fit: Fit) -> list[str]:
-    """How strong something that the state lacks would have to be; no test of a log sees it."""
-    found = fit.sensitivity
-    if fit.verdict != "better" or found is None:
-        return []
-    none = "by any factor up to 100, there would still be a gain"
-    gone = none if found.gone is None else f"by a factor of {found.gone:.3g}, there might be no gain"
-    less = "" if found.unproven is None else f"by a factor of {found.unproven:.3g}, the gain might not be proven; "
-    return [f"If decisions were based on something that the state lacks, and it changed their odds {less}{gone}."]
+    return [sentence(words) for words in promise.assumptions[1 if promise.method == "proven" else 0 :]]

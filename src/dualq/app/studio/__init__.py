@@ -8,6 +8,6 @@ worker      such a process: a task a line in, stages and an answer a line out
 log_tasks   what is asked of a log;  fit_tasks  what is asked of a run;  learn_task  a run made
 handed_task a policy for other systems; policies judged side by side
 jobs        what is being made, and the queue before it;  compared  runs side by side
-asked       what the page may ask for, as typed values
+asked       what the page may ask for, as typed values;  page_words  advice as the pages say it
 page/       what the browser gets: ES modules and one style; vendor/ has the chart library
 """

@@ -64,10 +64,26 @@ class Learning(Strict):
     margin: Literal["certified", "none"] | None = None
     approximation: Literal["auto", "table", "partition", "linear", "neural"] | None = None
     assume: list[Text] | None = None
+    reward_range: tuple[float, float] | None = None  # what rewards can be, where somebody knows
 
     def said(self) -> dict[str, object]:
         """What was said; the rest is as `learn` has it."""
         return self.model_dump(exclude_none=True)
+
+
+class Chosen(Strict):
+    """What was chosen of a log on its pages: which part columns play, how they are read, how to learn."""
+
+    edited: bool = False
+    parts: Annotated[dict[Name, Names], Field(max_length=20)] = Field(default_factory=dict)
+    bins: dict[Name, BinsOfColumn] | Literal["auto"] | None = None
+    numbers: Names | None = None
+    more: Columns = Columns()
+    learning: Learning = Learning()
+
+    def said(self) -> dict[str, object]:
+        """As the page has it."""
+        return self.model_dump() | {"more": self.more.said(), "learning": self.learning.said()}
 
 
 class OfLog(Strict):

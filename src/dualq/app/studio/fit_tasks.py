@@ -19,6 +19,7 @@ from dualq.app.report.guarantee_words import guarantee
 from dualq.app.report.number_pages import number_rules
 from dualq.app.report.number_pages import worth as number_worth
 from dualq.app.report.pages import frontier_spec
+from dualq.app.studio.page_words import all_on_page, on_page
 from dualq.base import InfeasibleError, LogError, visible
 from dualq.offline import Estimate, Fit, IterateFit, NumberFit, load
 
@@ -107,7 +108,7 @@ def do_curve(begin: Begin, given: Arguments) -> Facts:
         "spec": frontier_spec(curve, band, None, None),
         "narrow": frontier_spec(curve, band, None, charts.NARROW),
         "each": "decision" if words.one_shot(fit) else "step",
-        "doubt": guarantee(fit)[0] if limit_words.doubtful(fit) else "",
+        "doubt": on_page(guarantee(fit)[0]) if limit_words.doubtful(fit) else "",
     }
 
 
@@ -136,7 +137,7 @@ def table_facts(fit: Fit) -> Facts:
         "decisions": fit.counts.total,
         "confidence": words.percent(fit.confidence),
         **_headline(fit.verdict, words.verdict(fit), limit_words.guarantees(fit), promise is not None),
-        "warnings": words.warnings(fit),
+        "warnings": all_on_page(words.warnings(fit)),
         "expected": _estimate(fit.expected),
         "logged": _estimate(fit.logged),
         "difference": _estimate(_difference(fit.expected, fit.logged)),
@@ -155,7 +156,7 @@ def table_facts(fit: Fit) -> Facts:
         },
         "policy": _policy(fit),
         "rules": _rules(fit),
-        "why": {"table": words.worth_table(fit), "lines": [words.earned(fit), *words.really_earned(fit), fit.reason]},
+        "why": {"table": words.worth_table(fit), "lines": all_on_page(words.why(fit))},
         "limits": {
             "asked": {limit.name: limit.bound for limit in fit.limits},
             "kept": fit.limits_kept,
@@ -163,16 +164,20 @@ def table_facts(fit: Fit) -> Facts:
             "table": limit_words.limit_table(fit),
             "lines": [*limit_words.limit_words(fit), limit_words.bounds_words(fit)] if fit.limits else [],
         },
-        "costs": {"names": list(fit.costs), "table": limit_words.cost_table(fit), "words": limit_words.cost_words(fit)},
+        "costs": {
+            "names": list(fit.costs),
+            "table": limit_words.cost_table(fit),
+            "words": on_page(limit_words.cost_words(fit)),
+        },
         "coverage": charts.bars_spec(html.coverage_bars(fit)),
         "coverage_narrow": charts.bars_spec(html.coverage_bars(fit), charts.NARROW),
         "details": [
             ["What was read", words.read(fit)],
-            ["What the log covers", words.covered(fit)],
+            ["What the log covers", [(name, on_page(fact)) for name, fact in words.covered(fit)]],
             ["How it was done", html.how(fit)],
         ],
         "lists": [
-            ["What was tested", words.tests(fit)],
+            ["What was tested", all_on_page(words.tests(fit))],
             ["Bounds", [*words.ceilings(fit), *words.more_rows(fit)]],
             [words.RESTS, words.assumptions(fit)],
         ],
@@ -250,7 +255,7 @@ def _data(fit: Fit) -> Facts:
     promise, counts = fit.certificate, fit.counts
     wanted = [] if promise is None or fit.withheld else promise.wanted(WANTED)
     return {
-        "lines": [*words.ceilings(fit), *([] if wanted else limit_words.guarantees(fit))],
+        "lines": all_on_page([*words.ceilings(fit), *([] if wanted else limit_words.guarantees(fit))]),
         "header": ["state", "action", "rows so far", "more rows", "raises the lower bound by"],
         "rows": [
             [
@@ -280,7 +285,7 @@ def number_facts(fit: NumberFit) -> Facts:
         "decisions": fit.rows,
         "confidence": words.percent(fit.confidence),
         **_headline(fit.verdict, number_words.verdict(fit), number_words.guarantees(fit), fit.promised),
-        "warnings": [words.sentence(line) for line in fit.warnings],
+        "warnings": [on_page(words.sentence(line)) for line in fit.warnings],
         "expected": _estimate(fit.expected),
         "logged": _estimate(fit.logged),
         "difference": _estimate(fit.gain),
@@ -297,7 +302,7 @@ def number_facts(fit: NumberFit) -> Facts:
         },
         "why": {
             "table": (number_words.CANDIDATES, number_words.candidate_rows(fit)),
-            "lines": [*number_words.candidates_words(fit), number_words.earned(fit)],
+            "lines": all_on_page([*number_words.candidates_words(fit), number_words.earned(fit)]),
         },
         "limits": {
             "asked": {limit.name: limit.bound for limit in fit.limits},
@@ -308,7 +313,7 @@ def number_facts(fit: NumberFit) -> Facts:
         },
         "costs": {"names": [], "table": (header, rows), "words": ""},
         "details": [["What was read", number_words.read(fit)]],
-        "lists": [["What was tested", number_words.tests(fit)]],
+        "lists": [["What was tested", all_on_page(number_words.tests(fit))]],
         "plots": _plots(fit),
         "grid": _grid(fit),
         "columns": list(fit.columns.names),
@@ -374,7 +379,7 @@ def _number_state(fit: NumberFit, state: Mapping[str, str]) -> Facts:
 
 def _headline(kind: str, said: str, below: Sequence[str], sure: bool) -> Facts:
     word, _, rest = said.partition(". ")
-    return {"verdict": kind, "word": word, "rest": rest, "guarantees": list(below), "sure": sure}
+    return {"verdict": kind, "word": word, "rest": rest, "guarantees": all_on_page(below), "sure": sure}
 
 
 def _difference(mine: Estimate, other: Estimate) -> Estimate:

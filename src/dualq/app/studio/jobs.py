@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dualq.app.studio.page_words import on_page
 from dualq.app.studio.workers import Cancelled, Lane
 from dualq.app.studio.workspace import NotHere, Workspace, new_id
 from dualq.base import DualqError, Json
@@ -91,7 +92,7 @@ class Jobs:
         except asyncio.CancelledError:
             job.status = "stopped"
         except DualqError as error:
-            job.status, job.error = "failed", str(error)
+            job.status, job.error = "failed", on_page(str(error))
         finally:
             job.ended = time.time()
             shutil.rmtree(self.space.part(job.id), ignore_errors=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from dualq.app.studio.page_words import all_on_page, on_page
 from dualq.base import LogError, visible
 from dualq.logs import READING, bad_rows, first_rows, histogram, lines_of, look, read_log, rows_behind
 from dualq.worlds import sample_log
@@ -67,9 +68,11 @@ def do_look(begin: Begin, given: Arguments) -> dict[str, object]:
         "columns": [{**asdict(c), "values": c.values, "part": seen.part(c.name).rstrip("?")} for c in seen.columns],
         "why": dict(seen.why),
         "facts": [f"{words}." for words in seen.facts()],
-        "doubts": seen.doubts(),
+        "doubts": all_on_page(seen.doubts()),
+        "suspicious": all_on_page(seen.suspicious),
+        "notes": all_on_page(seen.notes),
         "stops": seen.stops,
-        "bad": [{"words": each.words, "rows": each.rows} for each in bad],
+        "bad": [{"words": on_page(each.words), "rows": each.rows} for each in bad],
         "histograms": _histograms(path, seen, opening_in(given)),
         "edges": _edges(path, proposed) if proposed.get("bins") and not refused else {},
         "answers": [[{"when": when, "say": said} for when, said in ways] for ways in seen.answers],
@@ -87,8 +90,8 @@ def do_tell(begin: Begin, given: Arguments) -> dict[str, object]:
         "rows": len(log),
         "dropped": log.dropped,
         "skipped": log.skipped,
-        "remarks": log.remarks,
-        "warnings": log.warnings,
+        "remarks": all_on_page(log.remarks),
+        "warnings": all_on_page(log.warnings),
         "episodes": None if log.episodes is None else asdict(log.episodes),
         "spread": [each for each in numbers if each is not None],
         "numbers": log.numbers,
@@ -100,10 +103,10 @@ def do_tell(begin: Begin, given: Arguments) -> dict[str, object]:
     costs = {name: float(x.sum() / len(log)) for name, x in log.counts().cost_sums.items()}
     return facts | {
         "summary": coverage.summary(),
-        "warnings": coverage.warnings,
-        "notes": coverage.notes,
+        "warnings": all_on_page(coverage.warnings),
+        "notes": all_on_page(coverage.notes),
         "findings": [
-            {"what": finding.what, "found": finding.found, "words": finding.words, "tested": finding.tested}
+            {"what": finding.what, "found": finding.found, "words": on_page(finding.words), "tested": finding.tested}
             for finding in coverage.evidence
         ],
         "costs": costs,

@@ -27,6 +27,7 @@ from dualq.app.studio import asked
 from dualq.app.studio.compared import compared, run_facts
 from dualq.app.studio.guard import REPORT_POLICY, Guard, key_of, opens
 from dualq.app.studio.jobs import Jobs
+from dualq.app.studio.page_words import on_page
 from dualq.app.studio.workers import Crashed, Lane
 from dualq.app.studio.workspace import LogFile, NotHere, Workspace, kind_of, plain_task
 from dualq.base import DualqError, Json, LogError
@@ -133,7 +134,7 @@ def application(
 def _refuse(request: Request, error: Exception) -> Response:
     """One line, and the status that fits."""
     status = 404 if isinstance(error, NotHere) else 500 if isinstance(error, Crashed) else 422
-    return JSONResponse({"error": str(error)}, status)
+    return JSONResponse({"error": on_page(str(error))}, status)
 
 
 def _not_understood(request: Request, error: Exception) -> Response:
@@ -163,7 +164,7 @@ async def session(here: Here, request: Request) -> Response:
 @api.get("/logs")
 def all_logs(here: Here) -> Response:
     """The logs that may be looked at."""
-    return JSONResponse([log.facts() for log in here.space.all_logs()])
+    return JSONResponse([log.facts(here.space.chosen(log)) for log in here.space.all_logs()])
 
 
 @api.post("/logs")
@@ -199,6 +200,13 @@ def _too_large(here: Studio) -> LogError:
 def delete_log(here: Here, log: str) -> Response:
     """Forget a log that was dropped."""
     here.space.drop_log(log)
+    return JSONResponse({})
+
+
+@api.post("/logs/{log}/choose")
+def choose(here: Here, log: str, chosen: asked.Chosen) -> Response:
+    """Keep what was chosen of a log, with the log: another tab, or another day, finds it."""
+    here.space.choose(here.space.log(log), chosen.said())
     return JSONResponse({})
 
 

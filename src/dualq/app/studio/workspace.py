@@ -1,6 +1,7 @@
 """Workspace: the folder in which the studio keeps logs and runs.
 
-    logs/ID/data.csv      a log that was dropped, under a name of ours; logs/ID/log.json has the name it came with
+    logs/ID/orders.csv    a log that was dropped, by its name, of which letters, digits, - and _ are kept;
+                          logs/ID/log.json has the name as it came, logs/ID/chosen.json what was chosen of its columns
     judged/ID/            policies judged by a log: report.html and comparison.json
     runs/NAME/            what `dualq learn --out` writes, and studio.json: which log it was learned from, and how
     .part/PROCESS/        what one studio is writing; it is moved into its place when it is whole. Several studios may
@@ -30,7 +31,7 @@ KINDS = (
     *(".csv.gz", ".csv", ".tsv", ".txt", ".parquet", ".arrow", ".feather", ".jsonl", ".ndjson", ".json", ".xlsx"),
     *(".duckdb", ".sqlite", ".db"),
 )
-NUMBERS, TASK = "fit.json", "studio.json"
+NUMBERS, TASK, CHOSEN = "fit.json", "studio.json", "chosen.json"
 SHOWN = (".html", ".csv", ".json", ".npz", ".sql", ".py", ".onnx", ".xlsx", ".md", ".txt", ".zip", ".js", ".pmml")
 
 
@@ -49,10 +50,10 @@ class LogFile:
     kind: str  # "dropped", "given", or "example"
     columns: Mapping[str, Json] = field(default_factory=dict[str, Json])  # which part they play, where that is known
 
-    def facts(self) -> dict[str, Json]:
-        """What the page is told: not where it lies."""
-        known = dict(self.columns)
-        return {"id": self.id, "name": self.name, "size": self.size, "kind": self.kind, "columns": known}
+    def facts(self, chosen: Json = None) -> dict[str, Json]:
+        """What the page is told: not where it lies; and what was chosen of its columns."""
+        known: dict[str, Json] = {"id": self.id, "name": self.name, "size": self.size, "kind": self.kind}
+        return known | {"columns": dict(self.columns), "chosen": chosen}
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class Workspace:
     def _log(self, folder: Path) -> LogFile | None:
         try:
             said = json.loads((folder / "log.json").read_text())
-            path = inside(folder / f"data{said['kind']}", self.folder)
+            path = inside(folder / str(said.get("file", f"data{said['kind']}")), folder)
             return LogFile(folder.name, str(said["name"]), str(path), path.stat().st_size, "dropped")
         except (OSError, ValueError, KeyError, TypeError, NotHere):
             return None
@@ -119,9 +120,23 @@ class Workspace:
     def keep_log(self, part: Path, name: str) -> LogFile:
         """Move a file that was written whole to its place; name: as it was called, of which the kind is used."""
         kind, log = kind_of(name), new_id("log")
-        write_whole(self.logs / log / "log.json", json.dumps({"name": name, "kind": kind}).encode())
-        os.replace(part, self.logs / log / f"data{kind}")
+        file = f"{plain_name(name[: -len(kind)])}{kind}"
+        write_whole(self.logs / log / "log.json", json.dumps({"name": name, "kind": kind, "file": file}).encode())
+        os.replace(part, self.logs / log / file)
         return self.log(log)
+
+    def chosen(self, log: LogFile) -> Json:
+        """What was chosen of a log's columns; None where nothing was, or the log was another one then."""
+        try:
+            said = json.loads((self.logs / log.id / CHOSEN).read_text())
+            return said["chosen"] if said["path"] == without_password(log.path) else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def choose(self, log: LogFile, chosen: Mapping[str, object]) -> None:
+        """Keep what was chosen of a log's columns."""
+        said = {"path": without_password(log.path), "chosen": chosen}
+        write_whole(inside(self.logs / log.id / CHOSEN, self.logs), json.dumps(said).encode())
 
     def drop_log(self, name: str) -> None:
         """Delete a log that was dropped; one that was given is only forgotten by the next start."""
@@ -198,6 +213,11 @@ def kind_of(name: str) -> str:
     if found is None:
         raise LogError(f"{name[:80]}: a log must end in one of {', '.join(KINDS)}")
     return found
+
+
+def plain_name(name: str) -> str:
+    """What of a file's name is safe on any disk and on any page."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_")[:60] or "data"
 
 
 def new_id(what: str) -> str:

@@ -39,7 +39,9 @@ def gaps(trace: Trace, level: float) -> Finding | None:
     p = min(1.0, 2.0 * min(earned.p_value, acted))
     whose = f"rows before gaps in {time}"
     if p > level:
-        return Finding("gaps", False, p, earned.tested, None, f"gaps: {whose} are like the others ({p_value(p)})")
+        return Finding(
+            "gaps", False, p, earned.tested, None, f"no sign that {whose} differ from the others ({p_value(p)})"
+        )
     said = earned.words(whose, column)
     if earned.p_value > level / 2.0:
         said = f"{whose} have other actions in the same states ({p_value(acted)})"

@@ -15,7 +15,7 @@ import numpy as np
 
 from dualq.base import ErrorParts, LogError, csv_text, write_whole
 from dualq.logs.reading.column_types import number
-from dualq.logs.reading.decisions import Condition
+from dualq.logs.reading.decisions import BEFORE, Condition
 from dualq.logs.reading.engines import batches, reading
 from dualq.logs.reading.expressions import Table
 from dualq.logs.reading.options import Value
@@ -36,6 +36,9 @@ def stop_at_the_first(opened: Source, q: Questions) -> None:
     ]
     with reading(opened.name):
         rows = (table.order_by(order) if order else table).limit(1).to_pyarrow().to_pylist()
+    if rows and conditions[rows[0]["reason"]].kind == "copy":
+        advice = "remove one, or set copies aside with skip_bad=True (--skip-bad), which keeps the first"
+        raise LogError(f"{_both(opened, q, rows[0])}; {advice}", **_parts(opened, q, rows[0], conditions))
     if rows:
         advice = "correct it, or set bad rows aside with skip_bad=True (--skip-bad)"
         wrong = f"{_where(opened, q, rows[0])}: {_wrong(q, rows[0], conditions)}; {advice}"
@@ -53,8 +56,7 @@ def _sums(q: Questions) -> list[float]:
 def _bad(opened: Source, q: Questions) -> tuple[Table, list[Condition]]:
     with reading(opened.name):
         table = opened.numbered() if opened.numbered is not None else opened.table
-        asked = q.on(table)
-        return asked.bad_rows(), asked.conditions(asked.followed(raw=True))
+        return q.on(table).bad_rows()
 
 
 def _where(opened: Source, q: Questions, row: Row) -> str:
@@ -65,6 +67,21 @@ def _where(opened: Source, q: Questions, row: Row) -> str:
     named = [(c, row[f"raw{columns.index(c)}"]) for c in (*q.schema.episode, q.schema.time) if c]
     known = ", ".join(f"{c} = {_shown(value)}" for c, value in named or list(zip(columns, _raw(row), strict=True)))
     return f"{opened.name}: the row with {known}"
+
+
+def _both(opened: Source, q: Questions, row: Row) -> str:
+    """Two rows that are the same."""
+    if NUMBER not in row:
+        return f"{_where(opened, q, row)} is there more than once, the same in all columns"
+    first, second = ({FILE: row[file], NUMBER: row[number]} for file, number in (BEFORE, (FILE, NUMBER)))
+    if first[FILE] != second[FILE]:
+        return (
+            f"{_where(opened, q, second)} is the same as {row_words(opened, first)} of {os.path.basename(first[FILE])}"
+        )
+    file = os.path.basename(row[FILE]) if opened.first == 1 else row[FILE]
+    lines = f" (lines {first[NUMBER] + 1} and {second[NUMBER] + 1})" if opened.header else ""
+    start = " (counted from 0)" if opened.first == 0 else ""
+    return f"{file}: rows {first[NUMBER]} and {second[NUMBER]}{lines}{start} are the same"
 
 
 def _parts(opened: Source, q: Questions, row: Row, conditions: list[Condition]) -> ErrorParts:
@@ -86,6 +103,8 @@ def _raw(row: Row) -> list[Value]:
 
 def _wrong(q: Questions, row: Row, conditions: list[Condition]) -> str:
     columns, condition = list(q.schema.columns), conditions[row["reason"]]
+    if condition.kind == "copy":
+        return condition.right
     values = " and ".join(f"{c} is {_shown(row[f'raw{columns.index(c)}'])}" for c in condition.columns)
     return f"{values}{' in more rows than one' if condition.kind == 'repeat' else ''}; {condition.right}"
 

@@ -13,6 +13,9 @@ finite is no label: NULL.
 
 With last="ended" (or "cut") every episode's last row ended it (or was where its recording stopped), unless a flag says
 the other. Rows that have no place in time (`skip_bad`) are taken out, and no row is linked across them: `unplaced`.
+
+Where times must not repeat, a row that repeats another one exactly, in every column of the table, was recorded twice:
+it is a `copy`, and with `skip_bad` the first of them stays. Other rows with the same time contradict each other.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from typing import Any, Self
 from dualq.logs.reading.column_types import FLAGS, flag, number, one_or_zero, seconds, written_time
 from dualq.logs.reading.expressions import (
     Expression,
+    Kind,
     Table,
     cases,
     differ,
@@ -41,6 +45,7 @@ from dualq.logs.reading.schema import ROW, Bins, Schema
 from dualq.logs.reading.sources import FILE, NUMBER
 
 LAST = "dualq_last"  # a column that marks last rows, where the table is a part of a log
+COPY, BEFORE = "dualq_copy", ("dualq_file_before", "dualq_row_before")  # marks copies; the row that each repeats
 GAP = 1.01  # regular steps: more than that between two rows is a gap
 SQUARED = 1e100  # numbers of which squares are added up are not larger
 LARGEST = 1.7976931348623157e308  # NaN and the infinities are greater, in every engine
@@ -69,6 +74,7 @@ class Decisions:
     ordered: bool = True  # whether the rows of the table have an order of their own
     time_as: str | None = None  # the type that a time column of text stands for
     repeats: bool = False  # whether times repeat in a log that needs none for its next states
+    copies: bool = False  # whether rows may repeat others exactly, and are told from them
     last: str | None = None  # "ended" or "cut": what an episode's last row is
     early: bool = False  # whether last="ended" leaves out episodes that go on to the last time of the log
     counter: bool = False  # whether time counts the steps of each episode
@@ -137,6 +143,8 @@ class Decisions:
             table = table.mutate(dualq_time=row_number())
         if self.unplaced == "file":
             table = table.mutate(dualq_place=row_number())
+        if self.copies:
+            table = self._with_copies(table)
         made: dict[str, Expression] = {}
         for names, columns in ((self.s, schema.state), (self.a, schema.action), (self.n, schema.next_state)):
             made |= {name: self._label(table, column) for name, column in zip(names, columns, strict=False)}
@@ -151,13 +159,21 @@ class Decisions:
                 made[name] = literal(True) if column == ROW else flag(table[column])
         if self.unplaced == "file":
             made["place"] = table.dualq_place
-        if LAST in table.columns:
-            made[LAST] = table[LAST]
+        made |= {name: table[name] for name in (LAST, COPY) if name in table.columns}
         if raw:
             made |= {f"raw{i}": table[column] for i, column in enumerate(schema.columns)}
-            made |= {name: table[name] for name in (FILE, NUMBER) if name in table.columns}
+            made |= {name: table[name] for name in (FILE, NUMBER, *BEFORE) if name in table.columns}
         table = table.select(**made)
         return table if self.last is None else self._with_last(table)
+
+    def _with_copies(self, table: Table) -> Table:
+        """Which rows repeat earlier ones exactly, and the numbers of these; with `skip_bad`, without such rows."""
+        own = [c for c in self.table.columns if c not in (FILE, NUMBER, LAST) and _comparable(table[c].type())]
+        numbers = [name for name in (FILE, NUMBER) if name in table.columns]
+        alike = window(group_by=[table[c] for c in own], order_by=[table[c] for c in numbers or own[:1]])
+        before = {to: table[name].lag().over(alike) for to, name in zip(BEFORE, numbers, strict=False)}
+        table = table.mutate(**{COPY: row_number().over(alike) > 0}, **before)
+        return table.filter(~table[COPY]).drop(COPY) if self.skip_bad else table
 
     def columns_with(self, more: list[str]) -> Table:
         """Episode and time, and other columns of the table as they are."""
@@ -223,8 +239,10 @@ class Decisions:
         return table.filter(~self.bad(table)) if self.skip_bad else table
 
     def followed(self, raw: bool = False) -> Table:
-        """All rows with their next states, and `again`, whether another row has the same place in time."""
+        """All rows with their next states, and `again`, whether another row has the same place in time; no copies."""
         table = self.columns(raw)
+        if COPY in table.columns:
+            table = table.filter(~table[COPY])
         if self.schema.terminal == ROW:  # nothing follows a row
             return table.mutate(**{n: null(table[s].type()) for n, s in zip(self.n, self.s, strict=True)})
         if self.schema.next_state:
@@ -304,6 +322,12 @@ class Decisions:
 
     # ---- bad rows
 
+    @property
+    def once(self) -> bool:
+        """Whether a time must not repeat within an episode."""
+        timed = self.schema.time not in (None, ROW) and self.schema.terminal != ROW
+        return timed and (self.repeats or not self.schema.next_state)
+
     def conditions(self, table: Table) -> list[Condition]:
         """Every way in which a row of `followed` can be bad."""
         schema = self.schema
@@ -364,11 +388,27 @@ class Decisions:
             first = first | condition
         return first.fill_null(False)
 
-    def bad_rows(self) -> Table:
-        """The bad rows: which condition holds first, the used columns as they are, and their numbers."""
-        strict = replace(self, skip_bad=False)
+    def bad_rows(self) -> tuple[Table, list[Condition]]:
+        """The bad rows: which condition holds first, the used columns as they are, and their numbers; all conditions.
+
+        Of rows that are the same all but the first are bad, and nothing else is said of them.
+        """
+        strict = replace(self, skip_bad=False, copies=self.copies or self.once)
         table = strict.followed(raw=True)
-        reasons = [(c.holds.fill_null(False), i) for i, c in enumerate(strict.conditions(table))]
+        conditions = strict.conditions(table)
+        reasons = [(c.holds.fill_null(False), i) for i, c in enumerate(conditions)]
         table = table.mutate(reason=cases(*reasons, otherwise=null("int64")))
-        shown = [name for name in table.columns if name.startswith("raw") or name in (FILE, NUMBER)]
-        return table.filter(table.reason.notnull()).select("reason", *shown)
+        shown = [name for name in table.columns if name.startswith("raw") or name in (FILE, NUMBER, *BEFORE)]
+        bad = table.filter(table.reason.notnull()).select("reason", *shown)
+        if not strict.copies:
+            return bad, conditions
+        every = strict.columns(raw=True)
+        copies = every.filter(every[COPY]).mutate(reason=literal(len(conditions)).cast("int64"))
+        place = (*self.schema.episode, str(self.schema.time))
+        again = Condition(place, "the row is the same as an earlier one, which is kept", every[COPY], "copy")
+        return bad.union(copies.select("reason", *shown)), [*conditions, again]
+
+
+def _comparable(kind: Kind) -> bool:
+    """Whether an engine can say that two values are the same."""
+    return not (kind.is_nested() or kind.is_json() or kind.is_unknown() or kind.is_binary())

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
-from dualq.base import LogError
+from dualq.base import LogError, pip_install
 from dualq.logs.reading.expressions import Table
 
 if TYPE_CHECKING:
@@ -96,4 +96,4 @@ def import_or_say(module: str, extra: str) -> None:
 
     if find_spec(module) is None:
         package = module.replace("_", "-")
-        raise LogError(f"this needs the package {package}; install it with: pip install 'dualq[{extra}]'")
+        raise LogError(f"this needs the package {package}; install it with: {pip_install(extra)}")

@@ -303,6 +303,10 @@ class Table(Protocol):
         """Each different row once."""
         ...
 
+    def union(self, other: Table, /) -> Table:
+        """The rows of both."""
+        ...
+
     def group_by(self, *columns: object) -> Grouped:
         """In groups of rows that have the same values in these columns."""
         ...

@@ -16,7 +16,15 @@ from dualq.logs.reading.engines import connect, import_or_say, reading
 from dualq.logs.reading.expressions import Table, as_table, row_number, window
 from dualq.logs.reading.frames import of_arrays
 from dualq.logs.reading.sources import FILE, NUMBER, Metadata, Source, Told, in_order, metadata_in, short
-from dualq.logs.reading.text_files import Head, check_gzip, head_of, last_byte, rejected_lines
+from dualq.logs.reading.text_files import (
+    Head,
+    check_fields,
+    check_gzip,
+    ends_differ,
+    head_of,
+    last_byte,
+    rejected_lines,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -135,7 +143,7 @@ def open_csv(files: list[str], name: str, told: Told, text: frozenset[str] = fro
     if decimal == ",":
         remarks.append("numbers are read with decimal commas: 0,5 is a half")
 
-    def read(con: DuckDB, numbered: bool = False) -> Table:
+    def read(con: DuckDB, numbered: bool = False, ends: str = "alike") -> Table:
         # store_rejects: lines that are no rows are kept aside with their numbers, and not silently dropped.
         # sample_size: a type is decided by all of the rows, so that it does not depend on where the odd one stands.
         words: dict[str, Any] = {"types": dict.fromkeys(sorted(text), "VARCHAR")} if text else {}
@@ -143,16 +151,25 @@ def open_csv(files: list[str], name: str, told: Told, text: frozenset[str] = fro
         words |= {"filename": FILE} if numbered else {}
         words |= {"quote": '"', "escape": '"', "comment": "", "allow_quoted_nulls": False}
         words |= {"header": False, "names": list(told.columns)} if told.columns else {"header": True}
+        words |= {} if ends == "alike" else {"strict_mode": False}
         with reading(name):
             return as_table(con.read_csv(files, delim=mark, sample_size=-1, store_rejects=True, **words))
 
-    con = connect()
-    rows = read(con)
+    con, ends = connect(), "alike"
+    try:
+        rows = read(con)
+    except LogError:
+        if not ends_differ(files):
+            raise
+        for file in files:  # DuckDB reads such lines only if it is told not to mind how many fields they have
+            check_fields(file, mark)
+        con, ends = connect(), "mixed"
+        rows = read(con, ends=ends)
     return Source(
         rows,
         name,
         lambda: open_csv(files, name, told, text),
-        lambda: _by_file(read(connect(), numbered=True)),
+        lambda: _by_file(read(connect(), numbered=True, ends=ends)),
         header=not told.columns,
         as_text=lambda columns: open_csv(files, name, told, text | columns),
         rejects=lambda: rejected_lines(con),

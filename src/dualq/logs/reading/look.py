@@ -181,7 +181,7 @@ def _as_written(opened: Source, held: Sequence[Column], unclear: Mapping[str, st
 def _roles(opened: Source, rows: int, held: Sequence[Column], given: Mapping[str, Columns]) -> Roles:
     found, guessed = parts_of(opened.name, opened.table.columns, given, opened.metadata.columns)
     found["costs"] = found["costs"] or tuple(opened.metadata.costs)
-    reasons = dict.fromkeys(found, "as you say")
+    reasons = dict.fromkeys(found, "as given")
     reasons |= {part: "the file says so" if part in opened.metadata.columns else "by its name" for part in guessed}
     sizes = {column.name: column.different for column in held}
     if "episode" in guessed and sizes[guessed["episode"][0]] == rows:

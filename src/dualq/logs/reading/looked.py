@@ -201,7 +201,7 @@ def _episode_words(seen: Look) -> list[str]:
         said.append(f"{others[0].upper()}{others[1:]} go on to the last {time}, where the recording stopped")
     if left and seen.last:
         said.append(
-            "As you say, "
+            "You said that "
             + ("the recording stopped" if seen.last == "truncated" else "they ended")
             + (f" where they stop before the last {time}" if seen.last == EARLY else " in their last rows")
         )

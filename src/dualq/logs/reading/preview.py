@@ -140,7 +140,12 @@ def _alike(aside: Path) -> list[BadRows]:
             if row["row"] and len(first.setdefault(reason, [])) < FEW:
                 first[reason].append(row["row"])
     found = [BadRows(reason, n, tuple(first.get(reason, ()))) for reason, n in rows.items()]
-    return sorted(found, key=lambda bad: -bad.rows)[:KINDS]
+    found = sorted(found, key=lambda bad: -bad.rows)
+    if len(found) <= KINDS:
+        return found
+    rest = found[KINDS - 1 :]
+    where = [number for bad in rest for number in bad.first][:FEW]
+    return [*found[: KINDS - 1], BadRows("and more, bad in other ways", sum(bad.rows for bad in rest), tuple(where))]
 
 
 def rows_behind(log: TableLog, state: LabelLike, action: LabelLike | None = None, most: int = 20) -> FirstRows:

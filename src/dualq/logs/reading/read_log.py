@@ -202,6 +202,7 @@ def read_log(
     _check_last(opened.name, schema, last)
     asked = replace(first, table=opened.table, skip_bad=skip_bad, ordered=opened.ordered, time_as=time_as)
     asked = replace(asked, last="ended" if last == "early" else last, early=last == "early")
+    asked = replace(asked, copies=_may_have_copies(opened, asked))
     opened, asked = with_clock(opened, asked, clock)
     opened = part_of(opened, asked, since, until)
     opened, bins = found_bins(opened, asked.on(opened.table), bins)
@@ -249,6 +250,14 @@ def _last_rows(opened: Source, given: Mapping[str, Columns]) -> tuple[Source, Ma
         )
     what = "early" if words[said[0]] == "early" else "ended" if said[0] == "terminal" else "cut"
     return opened, {**given, said[0]: False}, what
+
+
+def _may_have_copies(opened: Source, asked: Questions) -> bool:
+    """Whether copies of rows must be told from the rows: some times repeat, bad rows are set aside."""
+    if not asked.skip_bad or not replace(asked, repeats=bool(asked.e)).once:
+        return False
+    with reading(opened.name):
+        return bool(asked.plain.repeated().to_pyarrow().as_py())
 
 
 def _check_last(name: str, schema: Schema, last: str | None) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import codecs
 import csv
 import gzip
+import io
 import os
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 from dualq.base import LogError
 
@@ -34,7 +36,7 @@ DECIMAL_COMMA, DECIMAL_POINT = re.compile(r"[-+]?[0-9]*,[0-9]+"), re.compile(r"[
 def head_of(file: str, delimiter: str | None, columns: tuple[str, ...] = ()) -> Head:
     """How a text file is written, read off its beginning; its first line has the names of the columns, or `columns`."""
     name = os.path.basename(file)
-    with (gzip.open if file.endswith(".gz") else open)(file, "rb") as stream:
+    with _opened(file) as stream:
         start = stream.read(HEAD)
     lines = re.split("\r\n|\n|\r", _text(name, start))
     lines = lines[:-1][:100] if len(start) == HEAD else lines[:100]  # the last one may be cut
@@ -52,10 +54,7 @@ def head_of(file: str, delimiter: str | None, columns: tuple[str, ...] = ()) -> 
             line=1,
             value=lines[0][:60],
         )
-    if len(mark) == 1 and mark not in '"\r\n':
-        fields = list(csv.reader(lines, delimiter=mark))
-    else:
-        fields = [line.split(mark) for line in lines]
+    fields = [row for _, row in _fields(lines, mark)]
     if columns and len(fields[0]) != len(columns):
         shown = f"the first line has {len(fields[0])} fields, {lines[0][:60]!r}"
         raise LogError(
@@ -67,6 +66,44 @@ def head_of(file: str, delimiter: str | None, columns: tuple[str, ...] = ()) -> 
     values = [value.strip() for row in fields[0 if columns else 1 :] for value in row]
     comma = mark != "," and any(map(DECIMAL_COMMA.fullmatch, values)) and not any(map(DECIMAL_POINT.fullmatch, values))
     return Head(mark, frozenset(name for name in names if name and names.count(name) > 1), comma)
+
+
+def _fields(lines: Iterable[str], mark: str) -> Iterator[tuple[int, list[str]]]:
+    """The number of each line, the last of a row that has several, and its fields."""
+    if len(mark) == 1 and mark not in '"\r\n':
+        rows = csv.reader(lines, delimiter=mark)
+        yield from ((rows.line_num, row) for row in rows)
+    else:
+        yield from ((i, line.split(mark)) for i, line in enumerate(lines, 1))
+
+
+def ends_differ(files: Sequence[str]) -> bool:
+    """Whether some lines end with \\r\\n and others with \\n."""
+    ends: set[bytes] = set()
+    for file in files:
+        with _opened(file) as stream:
+            for line in stream:
+                ends.add(line[-2:] if line.endswith(b"\r\n") else line[-1:])
+                if {b"\n", b"\r\n"} <= ends:
+                    return True
+    return False
+
+
+def check_fields(file: str, mark: str) -> None:
+    """A LogError that names the first line with more or fewer fields than the first has."""
+    name = os.path.basename(file)
+    with _opened(file) as stream, io.TextIOWrapper(stream, "utf-8-sig", newline="") as lines:
+        needed = 0
+        for line, row in _fields(lines, mark):
+            needed = needed or len(row)
+            if row and len(row) != needed:
+                text = mark.join(row)[:60]
+                wrong = f"line {line} is no row of the table, {text!r}: it has {len(row)} fields and not {needed}"
+                raise LogError(f"{name}: {wrong}; correct it", line=line, value=text)
+
+
+def _opened(file: str) -> IO[bytes]:
+    return cast("IO[bytes]", gzip.open(file, "rb")) if file.endswith(".gz") else open(file, "rb")
 
 
 def _text(name: str, start: bytes) -> str:

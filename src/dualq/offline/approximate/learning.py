@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dualq.base import LogError, States, count
+from dualq.base import LogError, States, count, pip_install
 from dualq.logs import NumberRows, Start, number_checks
 from dualq.model import Rule, Words
 from dualq.offline.approximate.asked import Asked
@@ -41,7 +41,7 @@ MOST_LABELS = 200  # of a category: each is a feature of its own
 SAMPLE = 5_000  # rows that a fit keeps, for explanations
 LEVEL = 0.01  # of all checks together
 NEURAL = ("jax", "optax")
-MISSING = 'the neural learner was not tried: it needs JAX (pip install "dualq[neural]")'
+MISSING = f"the neural learner was not tried: it needs JAX ({pip_install('neural')})"
 CELLS = round(2 * FEWEST / EARLY)  # rows of a log, in half of which cells can be found
 TOO_FEW = f"the partition learner was not tried: it needs about {CELLS:,} rows"
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dualq.base import LogError, States
+from dualq.base import LogError, States, pip_install
 from dualq.logs import NumberRows
 from dualq.model import Rule
 from dualq.offline.approximate.inputs import Inputs
@@ -132,7 +132,7 @@ def needed() -> None:
         import optax  # noqa: F401
     except ImportError as error:
         raise LogError(
-            'networks are trained with JAX and Optax: pip install "dualq[neural]" adds them, and with them policies '
+            f"networks are trained with JAX and Optax: {pip_install('neural')} adds them, and with them policies "
             "that learn from states of numbers without bins"
         ) from error
 

@@ -146,6 +146,10 @@ class Estimates(Costs):
         difference = ((self.plug_in.transitions - mdp.transitions) @ W).reshape(limit.cost.shape)
         return Limit(limit.name, limit.on(mdp) + mdp.discount * difference, limit.sense, limit.bound)
 
+    def asked(self, column: str) -> Asked:
+        """A cost of the log, to ask what a step costs; the bound is not looked at."""
+        return Asked(Limit(column, self.means(column), "<=", 0.0), column)
+
     def of(self, asked: Asked, policy: TablePolicy) -> Estimate:
         """What a policy (of the model's states) is estimated to reach in a limit, with the standard error.
 

@@ -119,7 +119,7 @@ def learn_together(
                 certificate is given: its proof needs rows that count alike)
     discount    what a reward one step later is worth; all agents need the same
     seed        of the agents' secrets and, with the network's, of what happens to messages
-    engine      "simulation": all agents in this process; "ray": one process each, by Ray (`pip install "dualq[ray]"`),
+    engine      "simulation": all agents in this process; "ray": one process each, by Ray (`pip install ".[ray]"`),
                 with the same bits in every agent's state
     patience    rounds of silence after which an agent counts as lost
     most_rounds after which it is an error that some agent has no answer

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dualq.base import LogError
+from dualq.base import LogError, pip_install
 from dualq.offline.together.agents import CountingAgent, Task
 from dualq.offline.together.agreement import Common
 from dualq.offline.together.network import Network
@@ -29,7 +29,7 @@ from dualq.offline.together.tables import House
 
 Array = np.ndarray
 
-MISSING = 'engine="ray" needs Ray, which is not installed: pip install "dualq[ray]"'
+MISSING = f'engine="ray" needs Ray, which is not installed: {pip_install("ray")}'
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # no calls home, no tips
 
 Remote: TypeAlias = Any  # what Ray gives for something that lives elsewhere

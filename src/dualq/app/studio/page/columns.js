@@ -1,13 +1,12 @@
-import { get, post } from "./api.js";
+import { post } from "./api.js";
 import { binsEditor } from "./bins.js";
-import { copyable, count, h, head, note, put, say, section } from "./dom.js";
-import { PARTS, asked, choose, chosenOf, fresh, remember } from "./mapping.js";
+import { bytes, copyable, count, h, head, note, put, say, section } from "./dom.js";
+import { PARTS, asked, choose, fresh, logOf, oddWords, remember, stopWords } from "./mapping.js";
 
 export async function columns({ main, id, signal }) {
-  const log = (await get("/logs", signal)).find((one) => one.id === id);
-  if (!log) throw Object.assign(new Error("There is no such log in the workspace."), { status: 404 });
-  const chosen = chosenOf(id);
-  const boxes = { preview: h("div", { class: "preview skeleton" }), board: h("div", { class: "board skeleton" }), told: h("div", {}), bins: h("div", {}), lines: h("div", {}), open: h("div", {}) };
+  const { log, chosen } = await logOf(id, signal);
+  const reading = (words) => h("p", { class: "reading", role: "status" }, words);
+  const boxes = { preview: h("div", { class: "preview" }, reading(`Reading the first rows (${bytes(log.size)} in all) ...`)), board: h("div", { class: "board" }), told: h("div", {}, reading("Reading the log: all its rows, to see which part each column plays ...")), bins: h("div", {}), lines: h("div", {}), open: h("div", {}) };
   const next = h("a", { class: "button primary", href: `#/log/${id}/tell`, "aria-disabled": "true" }, "What the log can tell");
   put(main,
     head(log.name, "Which part does each column play? dualq has guessed, and says why. Change what is wrong.",
@@ -29,6 +28,7 @@ export async function columns({ main, id, signal }) {
     choose(id, chosen);
     const mine = ++turn;
     boxes.told.classList.add("waiting");
+    if (!seen) put(boxes.told, reading("Reading the log: which part each column plays, episodes and clock, bad rows ..."));
     say("Looking at the log");
     try {
       const found = await post(`/logs/${id}/look`, { columns: asked(chosen, log.columns) }, signal);
@@ -36,7 +36,7 @@ export async function columns({ main, id, signal }) {
       seen = found;
       if (!chosen.edited) chosen.parts = { ...seen.parts };
       else for (const part of ["state", "action", "reward"]) if (!chosen.parts[part]?.length && seen.parts[part]) chosen.parts[part] = seen.parts[part];
-      remember(id, seen); choose(id, chosen);
+      remember(log, chosen, seen); choose(id, chosen);
       drawBoard(); drawTold(); drawPreview(); drawBins(); drawLines();
       const ready = seen.lines && ["state", "action", "reward"].every((part) => seen.parts[part]?.length) && (!seen.stops || chosen.more.skip_bad);
       next.setAttribute("aria-disabled", String(!ready));
@@ -48,7 +48,7 @@ export async function columns({ main, id, signal }) {
   }
 
   function cannotOpen(error) {
-    put(boxes.preview); put(boxes.board); boxes.preview.classList.remove("skeleton"); boxes.board.classList.remove("skeleton");
+    put(boxes.preview); put(boxes.board); put(boxes.told);
     const field = (name, label, hint) => h("label", { class: "field" }, h("span", {}, label), h("input", { value: chosen.more[name] ?? "", placeholder: hint, onchange: (e) => { if (e.target.value) chosen.more[name] = e.target.value; else delete chosen.more[name]; choose(id, chosen); start(); } }));
     put(boxes.open, h("div", { class: "note warn", role: "alert" }, error.message), h("div", { class: "row" }, field("table", "Table or sheet", "orders"), field("delimiter", "Delimiter", ";")));
   }
@@ -70,7 +70,6 @@ export async function columns({ main, id, signal }) {
   // ---- the board: parts, with the columns that play them
 
   function drawBoard() {
-    boxes.board.classList.remove("skeleton");
     const of = (name) => seen.columns.find((c) => c.name === name);
     const chip = (name) => h("span", { class: "chip", draggable: "true", ondragstart: (e) => { e.dataTransfer.setData("text/plain", name); e.dataTransfer.effectAllowed = "move"; }, title: seen.why[name] ?? "" }, h("bdi", {}, name), h("span", { class: "kind" }, of(name)?.kind ?? ""));
     const zone = ([part, words, hint]) => {
@@ -91,8 +90,7 @@ export async function columns({ main, id, signal }) {
   function drawTold() {
     const answers = (seen.answers ?? []).map((ways, i) => h("fieldset", { class: "question" }, h("legend", {}, "Which is right?"), ways.map((way) => h("label", {}, h("input", { type: "radio", name: `q${i}`, onchange: () => answer(way.say) }), way.when))));
     const wrong = seen.bad.map((bad) => h("li", {}, bad.words));
-    const stops = seen.suspicious.filter((words) => words.startsWith("dualq learn would stop here: ")).map((words) => words.replace("dualq learn would stop here: ", ""));
-    const odd = seen.suspicious.filter((words) => !words.startsWith("dualq learn would stop here: "));
+    const stops = stopWords(seen), odd = oddWords(seen);
     const aside = h("label", { class: "check" }, h("input", { type: "checkbox", checked: Boolean(chosen.more.skip_bad), onchange: (e) => { if (e.target.checked) chosen.more.skip_bad = true; else delete chosen.more.skip_bad; again(); } }), "Set bad rows aside, and learn from the others");
     put(boxes.told,
       (stops.length > 0 || wrong.length > 0 || chosen.more.skip_bad) && h("div", { class: "note warn", role: "alert" },
@@ -115,7 +113,6 @@ export async function columns({ main, id, signal }) {
 
   function drawPreview() {
     if (!preview) return;
-    boxes.preview.classList.remove("skeleton");
     const select = (name) => h("select", { "aria-label": `Part of ${name}`, onchange: (e) => give(name, e.target.value) }, h("option", { value: "" }, "not used"), PARTS.map(([part, words]) => h("option", { value: part, selected: partOf(name) === part }, words)));
     const of = (name) => seen?.columns.find((c) => c.name === name);
     const right = preview.kinds.map((kind) => kind === "integer" || kind === "number");

@@ -68,7 +68,8 @@ export function policyMap(policy, id) {
       h("thead", {}, across !== null && h("tr", {}, h("td", {}), h("th", { colspan: xs.length, scope: "colgroup" }, policy.names[across])), h("tr", {}, h("th", { scope: "col" }, policy.names[down]), across === null ? h("th", { scope: "col" }, "action") : xs.map((x) => h("th", { scope: "col" }, h("bdi", {}, String(x)))))),
       h("tbody", {}, at[down].map((y) => h("tr", {}, h("th", { scope: "row" }, h("bdi", {}, String(y))), xs.map((x) => { const st = places.get(key(y, x)); return cell(st, ...(st ? of(st) : [])); }))))));
   };
-  return [h("div", { class: "maps" }, panel("new policy", (st) => [st.do, st.rows]), panel("so far, most often", (st) => [st.usual, st.usual_rows])), legend(policy)];
+  const letters = Math.max(...policy.actions.map((action) => String(action).length)), wide = across !== null && at[across].length * Math.min(11, Math.max(2, letters)) > 40;
+  return [h("div", { class: `maps ${wide ? "stacked" : ""}` }, panel("new policy", (st) => [st.do, st.rows]), panel("so far, most often", (st) => [st.usual, st.usual_rows])), legend(policy)];
 }
 
 const binOrder = (label) => { const found = /^(?:<|>=|\[)\s*(-?[\d.e+-]+)/.exec(String(label)); return found ? Number(found[1]) - (String(label).startsWith("<") ? 1e-9 : 0) : 0; };

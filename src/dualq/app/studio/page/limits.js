@@ -30,13 +30,19 @@ export async function limits({ main, id, signal, go }) {
 
   function panel(curve) {
     if (curve.error) return h("section", {}, h("h2", {}, h("bdi", {}, curve.cost)), note(curve.error));
-    const low = curve.points[0].limit, high = curve.points.at(-1).limit, tidy = (x) => Number(x.toPrecision(3));
-    const step = (high - low) / 400 || 1e-6;
+    const own = wanted[curve.cost] ?? curve.points.at(-1).limit; // which may lie beyond the curve
+    const low = Math.min(curve.points[0].limit, own), high = Math.max(curve.points.at(-1).limit, own), tidy = (x) => Number(x.toPrecision(3));
     const at_once = h("div", { class: "at-once", role: "status" });
     const on = h("input", { type: "checkbox", checked: curve.cost in wanted, onchange: () => change() });
-    const slider = h("input", { type: "range", min: low, max: high, step, value: wanted[curve.cost] ?? high, "aria-label": `Limit of ${curve.cost}`, oninput: () => { on.checked = true; change(); } });
-    const box = h("input", { type: "number", step: "any", value: tidy(wanted[curve.cost] ?? high), "aria-label": `Limit of ${curve.cost} as a number`, onchange: () => { on.checked = true; slider.value = box.value; change(Number(box.value)); } });
+    const slider = h("input", { type: "range", min: low, max: high, step: "any", value: own, "aria-label": `Limit of ${curve.cost}`, oninput: () => { on.checked = true; change(); } });
+    const box = h("input", { type: "number", step: "any", value: tidy(own), "aria-label": `Limit of ${curve.cost} as a number`, onchange: () => { if (box.value === "") { box.value = tidy(Number(slider.value)); return; } on.checked = true; reach(Number(box.value)); change(Number(box.value)); } });
     let view = null;
+
+    // the slider goes as far as the number that was typed
+    function reach(value) {
+      slider.min = Math.min(Number(slider.min), value); slider.max = Math.max(Number(slider.max), value);
+      slider.value = value;
+    }
 
     function change(value = Number(slider.value)) {
       if (on.checked) wanted[curve.cost] = tidy(value); else delete wanted[curve.cost];
@@ -54,9 +60,9 @@ export async function limits({ main, id, signal, go }) {
       put(at_once, h("div", { class: "at-once-tiles" }, figure("expected to earn", `${number(point.value)}`, `± ${Number(point.error.toPrecision(2))}`),
         curve.band && figure(`bounds (${curve.confidence})`, `${number(point.low)} to ${number(point.high)}`, "on the conditions of the run"),
         figure(`${curve.cost} per ${curve.each}`, number(point.cost), `bounds ${Number(point.cost_low.toPrecision(2))} to ${Number(point.cost_high.toPrecision(2))}`),
-        figure("price", number(point.price), `reward per ${curve.each}, for one unit of ${curve.cost}`)), h("p", { class: "muted" }, sure ? "From the curve: a policy whose upper bound is within the limit." : point.cost > value + 1e-6 * Math.abs(high) ? "From the curve: the policy that comes nearest; it is not expected to keep the limit." : margin.value === "certified" ? "From the curve: a policy that is expected to keep the limit. No policy of the curve is guaranteed to." : "From the curve: a policy that is expected to keep the limit."));
+        figure("price", number(point.price), `reward per ${curve.each}, for one unit of ${curve.cost}`)), h("p", { class: "muted" }, sure ? "From the curve: a policy whose upper bound is within the limit." : point.cost > value + 1e-6 * Math.abs(curve.points.at(-1).limit) ? "From the curve: the policy that comes nearest; it is not expected to keep the limit." : margin.value === "certified" ? "From the curve: a policy that is expected to keep the limit. No policy of the curve is guaranteed to." : "From the curve: a policy that is expected to keep the limit."));
       at_once.dataset.limit = point.limit;
-      view?.change("at", window.vega.changeset().remove(() => true).insert([{ limit: Math.min(high, Math.max(low, value)) }])).run();
+      view?.change("at", window.vega.changeset().remove(() => true).insert([{ limit: value }])).run();
     }
 
     const marked = (spec) => ({ ...spec, layer: [...spec.layer, { data: { name: "at", values: [{ limit: Number(slider.value) }] }, mark: { type: "rule", aria: false, color: MUTED, strokeDash: [4, 3], strokeWidth: 2 }, encoding: { x: { field: "limit", type: "quantitative" } } }] });

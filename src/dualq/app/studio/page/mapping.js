@@ -1,5 +1,7 @@
 // Which part each column plays, as it was chosen on the page of columns; the other pages of a log go on from it.
+// What was chosen is kept by the studio, with the log; what was found for it, by this tab.
 import { get, kept, post } from "./api.js";
+import { say } from "./dom.js";
 
 export const PARTS = [
   ["state", "State", "what was known when deciding"],
@@ -36,22 +38,38 @@ function extra(chosen) {
   return more;
 }
 
-const place = (id) => `mapping:${id}`;
-export const chosenOf = (id) => kept.get(place(id)) ?? fresh();
-export const choose = (id, chosen) => kept.set(place(id), chosen);
+let sending = Promise.resolve(); // one after another, so that the last word is the last
+export function choose(id, chosen) {
+  const body = JSON.parse(JSON.stringify(chosen));
+  sending = sending.then(() => post(`/logs/${id}/choose`, body)).catch((error) => say(`What you chose could not be kept: ${error.message}`));
+}
+
+// A log, and what was chosen of it, in this tab or in another.
+export async function logOf(id, signal) {
+  await sending;
+  const log = (await get("/logs", signal)).find((one) => one.id === id);
+  if (!log) throw Object.assign(new Error("There is no such log in the workspace."), { status: 404 });
+  return { log, chosen: { ...fresh(), ...log.chosen } };
+}
 
 // The log, and how it is read: what the page of columns found, or what dualq finds now.
 export async function understood(id, signal) {
-  const log = (await get("/logs", signal)).find((one) => one.id === id);
-  if (!log) { const error = new Error("There is no such log in the workspace."); error.status = 404; throw error; }
-  const chosen = chosenOf(id);
+  const { log, chosen } = await logOf(id, signal);
   let found = kept.get(`read:${id}`);
-  if (!found) {
-    const seen = await post(`/logs/${id}/look`, { columns: asked(chosen, log.columns) }, signal);
-    found = { columns: seen.proposed, lines: seen.lines, facts: seen.facts };
-    kept.set(`read:${id}`, found);
-  }
-  return { log, chosen, columns: found.columns, lines: found.lines, facts: found.facts };
+  if (found?.asked !== signature(log, chosen)) found = remember(log, chosen, await post(`/logs/${id}/look`, { columns: asked(chosen, log.columns) }, signal));
+  return { log, chosen, ...found };
 }
 
-export const remember = (id, seen) => kept.set(`read:${id}`, { columns: seen.proposed, lines: seen.lines, facts: seen.facts });
+const signature = (log, chosen) => JSON.stringify(Object.entries(asked(chosen, log.columns)).sort(([a], [b]) => a < b ? -1 : 1));
+
+export function remember(log, chosen, seen) {
+  const stops = seen.stops && !chosen.more.skip_bad ? stopWords(seen) : [];
+  const found = { asked: signature(log, chosen), columns: seen.proposed, lines: seen.lines, facts: seen.facts, stops };
+  kept.set(`read:${log.id}`, found);
+  return found;
+}
+
+// Why learning would stop.
+const STOP = "dualq learn would stop here: ";
+export const stopWords = (seen) => seen.suspicious.filter((words) => words.startsWith(STOP)).map((words) => words.replace(STOP, ""));
+export const oddWords = (seen) => seen.suspicious.filter((words) => !words.startsWith(STOP));
