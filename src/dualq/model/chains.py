@@ -27,6 +27,7 @@ NARROW = 8  # half bandwidth up to which elimination within the band is tried fi
 SMALL = 64  # states up to which systems are dense
 LARGE = 2_000  # states from which on an order is looked for only where there can be a good one ...
 FEW_STEPS = 12  # ... which there cannot, where so many steps lead to half of all states
+FEW_BITS = 2**32  # states up to which their numbers need four bytes
 REFINEMENTS = 8
 SWEEPS = 400  # Gauss-Seidel sweeps that BiCGSTAB may spend on one correction
 
@@ -116,7 +117,7 @@ class Ordered:
         self.diagonal = np.empty(begin.size)
         self.leak = np.empty(begin.size)  # 1 - alpha (sum of row t): 1 - alpha for a stochastic row
         self.ptr = np.empty(begin.size + 1, np.uint64)
-        self.idx = np.empty(nonzeros, indices.dtype)
+        self.idx = np.empty(nonzeros, np.uint32 if begin.size <= FEW_BITS else np.uint64)
         self.C = np.empty(nonzeros)
         rows = self.diagonal, self.leak, self.ptr, self.idx, self.C
         self.bandwidth = _divide_by_diagonal(begin, end, indices, probabilities, discount, *rows)
@@ -236,10 +237,11 @@ def _solve_band(band, b):
 def _sweep(ptr, idx, C, x, out):
     """out = x - G x, with G one Gauss-Seidel sweep of the homogeneous system."""
     for t in range(x.size):
+        out[t] = x[t]
+    for t in range(x.size):  # in place: what stands before t is new and what stands after it old, and nobody asks which
         flow = 0.0
         for j in range(ptr[t], ptr[t + 1]):
-            u = idx[j]
-            flow += C[j] * (out[u] if u < t else x[u])
+            flow += C[j] * out[idx[j]]
         out[t] = flow
     for t in range(x.size):
         out[t] = x[t] - out[t]
@@ -264,12 +266,11 @@ def _dot(x, y):
 def _bicgstab(ptr, idx, C, b, x, reduction, max_sweeps):
     """BiCGSTAB (van der Vorst, 1992) on (I - G) x = g from x = 0; whether the residual fell by `reduction`."""
     n = b.size
-    r = np.empty(n)  # g, the first sweep from zero
+    r = np.zeros(n)  # g, the first sweep from zero
     for t in range(n):
         flow = b[t]
         for j in range(ptr[t], ptr[t + 1]):
-            if idx[j] < t:
-                flow += C[j] * r[idx[j]]
+            flow += C[j] * r[idx[j]]
         r[t] = flow
     target = reduction * np.abs(r).max()
     shadow, p, v, q = r.copy(), np.zeros(n), np.zeros(n), np.empty(n)
