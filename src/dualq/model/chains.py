@@ -78,7 +78,8 @@ def solve_ordered(
     P: sp.csr_array, discount: float, b: Array, order: Array, start: Array, tolerance: float = 0.0
 ) -> Array:
     """Solve x = b + alpha P x from a start, states in an order; to rounding, or till x changes by a tolerance only."""
-    P = sp.csr_array(P[order][:, order])
+    if not np.array_equal(order, np.arange(b.size)):
+        P = sp.csr_array(P[order][:, order])
     indptr = unsigned(P.indptr)
     system = Ordered(indptr[:-1], indptr[1:], unsigned(P.indices), P.data, discount)
     x = np.empty(b.size)
