@@ -40,8 +40,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualq.base import kernel, unsigned
+from dualq.base import kernel
 from dualq.model import MDP, SMALL, Ordered, solve_dense
+from dualq.solvers.sweeps import Sweeps
 
 Array = np.ndarray
 
@@ -134,24 +135,23 @@ def _centred(h: Array, c: float) -> tuple[Array, float]:
 
 def _modified_policy_iteration(mdp: MDP, tolerance: float, patience: float) -> Result | Point:
     """The result, or the point reached when more than `patience` further sweeps seem to be needed."""
-    alpha, R = mdp.discount, mdp.rewards.ravel()
+    alpha, model = mdp.discount, Sweeps(mdp)
     h, c, _ = _start(mdp)
     Th = np.empty_like(h)
-    chosen = _room_for_policy_rows(mdp)
-    largest_reward = float(np.abs(R).max())
+    largest_reward = float(np.abs(mdp.rewards).max())
     proof = Proof(mdp, tolerance)
     iteration, lo, hi, first_span = 0, 0.0, 0.0, 0.0
     products = 0
     for iteration in range(1, MAX_ITERATIONS + 1):
         gain = (1.0 - alpha) * c
-        lo, hi = _improve(*mdp.rows, R, mdp.num_actions, alpha, gain, h, Th, *chosen)
+        lo, hi = model.improve(gain, h, Th)
         products += 1
         largest = max(h.max(), -h.min())
         if proof.is_enough(lo, hi, largest_reward + abs(gain) + 2.0 * largest, largest) or iteration == MAX_ITERATIONS:
             break
         first_span = first_span or hi - lo
         hopeless = (hi - lo) * min(1.0, 2.0 * proof.residual / (hi - lo)) ** (PROBE / patience)
-        h, Th, sweeps, span = _evaluate(*chosen, alpha, gain, h, Th, SHRINK * (hi - lo), MAX_SWEEPS, hopeless)
+        h, Th, sweeps, span = model.evaluate(gain, h, Th, SHRINK * (hi - lo), MAX_SWEEPS, PROBE, hopeless)
         products += sweeps
         # Slow are chains whose evaluation drags on, and models where every improvement brings another.
         to_go = proof.steps_to_go(span, hi - lo, sweeps)
@@ -263,67 +263,6 @@ class Proof:
 
     def _bound(self, lo: float, hi: float) -> float:
         return (self.alpha * 0.5 * (hi - lo) + self.rounding) / (1.0 - self.alpha)
-
-
-def _room_for_policy_rows(mdp: MDP) -> tuple[Array, Array, Array, Array]:
-    """Room for the chain of any policy: indptr, indices, probabilities and rewards."""
-    most = min(int(np.diff(mdp.indptr).max()) * mdp.num_states, mdp.indices.size)  # what is not used is not touched
-    integer = unsigned(mdp.indices).dtype
-    return np.zeros(mdp.num_states + 1, integer), np.empty(most, integer), np.empty(most), np.empty(mdp.num_states)
-
-
-@kernel
-def _improve(indptr, indices, P, R, num_actions, alpha, gain, h, Th, ptr, idx, p, r):
-    """Th = T h, and the rows of the greedy policy; the least and the greatest entry of Th - h."""
-    lo, hi = np.inf, -np.inf
-    row = 0
-    end = indptr[0]
-    k = ptr[0]
-    for s in range(h.size):
-        best = -np.inf
-        best_begin = end
-        best_end = end
-        best_reward = 0.0
-        for _ in range(num_actions):
-            begin = end
-            end = indptr[row + 1]
-            if begin != end:
-                flow = 0.0
-                for j in range(begin, end):
-                    flow += P[j] * h[indices[j]]
-                q = R[row] + alpha * flow
-                if q > best:
-                    best, best_begin, best_end, best_reward = q, begin, end, R[row]
-            row += 1
-        for j in range(best_begin, best_end):
-            idx[k] = indices[j]
-            p[k] = P[j]
-            k += 1
-        ptr[s + 1] = k
-        r[s] = best_reward
-        Th[s] = best - gain
-        lo = min(lo, Th[s] - h[s])
-        hi = max(hi, Th[s] - h[s])
-    return lo, hi
-
-
-@kernel
-def _evaluate(ptr, idx, p, r, alpha, gain, h, Th, target, max_sweeps, hopeless):
-    """Sweep h <- T_pi h, from Th = T_pi h, until the span of T_pi h - h is at most `target`, or seen to be slow."""
-    sweeps = 0
-    while True:
-        h, Th = Th, h
-        lo, hi = np.inf, -np.inf
-        for s in range(h.size):
-            flow = 0.0
-            for j in range(ptr[s], ptr[s + 1]):
-                flow += p[j] * h[idx[j]]
-            Th[s] = r[s] - gain + alpha * flow
-            lo = min(lo, Th[s] - h[s])
-            hi = max(hi, Th[s] - h[s])
-        sweeps += 1
-        if hi - lo <= target or sweeps >= max_sweeps or (sweeps == PROBE and hi - lo > hopeless):
-            return Th, h, sweeps, hi - lo
 
 
 @kernel
