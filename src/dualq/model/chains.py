@@ -7,7 +7,8 @@ pivoting is stable and Gauss-Seidel converges; what differs between models is ho
 Method    states stand in a good order (reverse Cuthill-McKee here; a caller may know a better one);
           where that makes the matrix narrow (queues, chains), elimination within the band: O(n) and exact;
           else BiCGSTAB on the Gauss-Seidel sweep: each product costs one pass over the rows;
-          where that stalls, SciPy's sparse LU;
+          where that is slow, and a caller's order is one in which the chain moves, incomplete elimination
+          (elimination.py); where it stalls, SciPy's sparse LU;
           few states: a dense inverse, which takes no longer and has nothing to compile.
 Stops     each answer is refined until the residual b + alpha P x - x is below the tolerance, or at rounding.
 """
@@ -20,6 +21,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import splu
 
 from dualq.base import kernel, unsigned
+from dualq.model.elimination import Factors, eliminated
 
 Array = np.ndarray
 
@@ -27,6 +29,7 @@ NARROW = 8  # half bandwidth up to which elimination within the band is tried fi
 SMALL = 64  # states up to which systems are dense
 LARGE = 2_000  # states from which on an order is looked for only where there can be a good one ...
 FEW_STEPS = 12  # ... which there cannot, where so many steps lead to half of all states
+FEW_BITS = 2**32  # states up to which their numbers need four bytes
 REFINEMENTS = 8
 SWEEPS = 400  # Gauss-Seidel sweeps that BiCGSTAB may spend on one correction
 
@@ -77,7 +80,8 @@ def solve_ordered(
     P: sp.csr_array, discount: float, b: Array, order: Array, start: Array, tolerance: float = 0.0
 ) -> Array:
     """Solve x = b + alpha P x from a start, states in an order; to rounding, or till x changes by a tolerance only."""
-    P = sp.csr_array(P[order][:, order])
+    if not np.array_equal(order, np.arange(b.size)):
+        P = sp.csr_array(P[order][:, order])
     indptr = unsigned(P.indptr)
     system = Ordered(indptr[:-1], indptr[1:], unsigned(P.indices), P.data, discount)
     x = np.empty(b.size)
@@ -116,21 +120,34 @@ class Ordered:
         self.diagonal = np.empty(begin.size)
         self.leak = np.empty(begin.size)  # 1 - alpha (sum of row t): 1 - alpha for a stochastic row
         self.ptr = np.empty(begin.size + 1, np.uint64)
-        self.idx = np.empty(nonzeros, indices.dtype)
+        self.idx = np.empty(nonzeros, np.uint32 if begin.size <= FEW_BITS else np.uint64)
         self.C = np.empty(nonzeros)
         rows = self.diagonal, self.leak, self.ptr, self.idx, self.C
         self.bandwidth = _divide_by_diagonal(begin, end, indices, probabilities, discount, *rows)
+        self.products = 0.0  # passes over all entries, or over as many
+        self.stalled = False  # whether the last solve was left, as it would have taken too long
         self._band: Array | None = None
+        self._factors: Factors | None = None
 
-    def solve(self, b: Array, start: Array, tolerance: float = 0.0, reduction: float = 1e-10) -> Array:
+    def eliminate(self) -> bool:
+        """Solve by incomplete elimination from now on, where that pays; whether it does."""
+        self._factors = eliminated(self.ptr, self.idx, self.C)
+        self.products += 1.0 if self._factors is None else self._factors.entries / self.C.size
+        return self._factors is not None
+
+    def solve(
+        self, b: Array, start: Array, tolerance: float = 0.0, reduction: float = 1e-10, sweeps: int | None = None
+    ) -> Array:
         """Solve x = b + alpha P x from a start, until max |b + alpha P x - x| is at rounding.
 
-        With a positive tolerance it may end earlier: at the tolerance, or when the residual fell by `reduction`.
+        With a positive tolerance it may end earlier: at the tolerance, or when the residual fell by `reduction`. With
+        a number of `sweeps` it gives up, and is `stalled`, where a correction would take more of them.
         """
         x, residual = start.copy(), np.empty(b.size)
         best, best_norm, target = start, np.inf, tolerance
         for attempt in range(REFINEMENTS):
             norm, rounding = _residual(self.ptr, self.idx, self.C, self.diagonal, self.leak, b, x, residual)
+            self.products += 1.0
             if attempt == 0 and tolerance > 0.0:
                 target = max(tolerance, reduction * norm)
             progress = norm < 0.5 * best_norm
@@ -138,18 +155,29 @@ class Ordered:
                 best, best_norm = x, norm
             if norm <= max(target, rounding) or not progress:
                 break
-            x = x + self._correction(residual / self.diagonal, reduction if tolerance > 0.0 else 1e-8)
+            correction = self._correction(residual / self.diagonal, reduction if tolerance > 0.0 else 1e-8, sweeps)
+            self.stalled = correction is None
+            if correction is None:
+                break
+            x = x + correction
         return best
 
-    def _correction(self, residual: Array, reduction: float) -> Array:
+    def _correction(self, residual: Array, reduction: float, sweeps: int | None) -> Array | None:
         if self.bandwidth <= NARROW:
             if self._band is None:
                 self._band = _factor_band(self.ptr, self.idx, self.C, self.bandwidth)
+            self.products += 1.0
             return _solve_band(self._band, residual)
+        if self._factors is not None:
+            self.products += self._factors.entries / self.C.size
+            return self._factors.solve(residual)
         x = np.zeros(residual.size)
-        if not _bicgstab(self.ptr, self.idx, self.C, residual, x, reduction, SWEEPS):
-            x = self._direct().solve(residual)
-        return x
+        most = SWEEPS if sweeps is None else sweeps
+        done, made = _bicgstab(self.ptr, self.idx, self.C, residual, x, reduction, most)
+        self.products += made
+        if done:
+            return x
+        return self._direct().solve(residual) if sweeps is None else None
 
     def _direct(self):
         n, used = self.diagonal.size, int(self.ptr[-1])
@@ -236,10 +264,11 @@ def _solve_band(band, b):
 def _sweep(ptr, idx, C, x, out):
     """out = x - G x, with G one Gauss-Seidel sweep of the homogeneous system."""
     for t in range(x.size):
+        out[t] = x[t]
+    for t in range(x.size):  # in place: what stands before t is new and what stands after it old, and nobody asks which
         flow = 0.0
         for j in range(ptr[t], ptr[t + 1]):
-            u = idx[j]
-            flow += C[j] * (out[u] if u < t else x[u])
+            flow += C[j] * out[idx[j]]
         out[t] = flow
     for t in range(x.size):
         out[t] = x[t] - out[t]
@@ -262,22 +291,22 @@ def _dot(x, y):
 
 @kernel
 def _bicgstab(ptr, idx, C, b, x, reduction, max_sweeps):
-    """BiCGSTAB (van der Vorst, 1992) on (I - G) x = g from x = 0; whether the residual fell by `reduction`."""
+    """BiCGSTAB (van der Vorst, 1992) on (I - G) x = g from x = 0; whether the residual fell by `reduction`; sweeps."""
     n = b.size
-    r = np.empty(n)  # g, the first sweep from zero
+    r = np.zeros(n)  # g, the first sweep from zero
     for t in range(n):
         flow = b[t]
         for j in range(ptr[t], ptr[t + 1]):
-            if idx[j] < t:
-                flow += C[j] * r[idx[j]]
+            flow += C[j] * r[idx[j]]
         r[t] = flow
     target = reduction * np.abs(r).max()
     shadow, p, v, q = r.copy(), np.zeros(n), np.zeros(n), np.empty(n)
     rho, step, omega = 1.0, 1.0, 1.0
-    for _ in range(max_sweeps // 2):
+    sweeps = 1
+    while sweeps < max_sweeps:
         rho_before, rho = rho, _dot(shadow, r)
         if rho == 0.0 or omega == 0.0:
-            return False
+            return False, sweeps
         beta = rho / rho_before * step / omega
         for i in range(n):
             p[i] = r[i] + beta * (p[i] - omega * v[i])
@@ -286,6 +315,7 @@ def _bicgstab(ptr, idx, C, b, x, reduction, max_sweeps):
         for i in range(n):
             r[i] -= step * v[i]
         _sweep(ptr, idx, C, r, q)
+        sweeps += 2
         size = _dot(q, q)
         omega = _dot(q, r) / size if size > 0.0 else 0.0
         norm = 0.0
@@ -294,9 +324,9 @@ def _bicgstab(ptr, idx, C, b, x, reduction, max_sweeps):
             r[i] -= omega * q[i]
             norm = max(norm, abs(r[i]))
         if not abs(step) + abs(omega) < np.inf:  # a breakdown: max would let its NaN pass
-            return False
+            return False, sweeps
         if norm <= target:
-            return True
+            return True, sweeps
         if not norm < np.inf:
-            return False
-    return False
+            return False, sweeps
+    return False, sweeps

@@ -51,15 +51,20 @@ class ConfidenceSet(NamedTuple):
     reward_part: Array  # (pairs,) of the noise
 
 
-def confidence_sets(blocks: Sequence[Counts], merged: Counts, alpha: float, ledger: Ledger) -> dict[str, ConfidenceSet]:
-    """One set per reference that differs, all valid together with probability 1 - delta of the ledger."""
+def confidence_sets(
+    blocks: Sequence[Counts], merged: Counts, alpha: float, ledger: Ledger, asked: Array | None = None
+) -> dict[str, ConfidenceSet]:
+    """One set per reference that differs, all valid together with probability 1 - delta of the ledger.
+
+    asked   (2, pairs) for the floors and for the ceilings of which pairs; all if not given. Others are left unknown
+    """
     ev = evidence_of(blocks, merged)
     N = ev.per_pair(ev.n).sum(axis=0)
     r = np.clip(ev.per_pair(ev.r.sum(axis=0)) / np.maximum(N, 1.0), *merged.reward_range)
 
     def noise(references: Array, account: Ledger) -> tuple[Array, Array]:
         level = account.level(sides=2, pairs=N.size)
-        return noise_of(ev, references, alpha, merged.reward_range, level, merged.total)
+        return noise_of(ev, references, alpha, merged.reward_range, level, merged.total, asked)
 
     return _sets(ev, alpha, r, references_of(blocks, ev, alpha), noise, ledger)
 

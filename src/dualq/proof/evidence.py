@@ -52,7 +52,9 @@ def evidence_of(blocks: Sequence[Counts], merged: Counts) -> Evidence:
         pair = counts.s.astype(np.int64) * A + counts.a
         return pair * (S + 1) + np.where(counts.ended, S, counts.s_next)
 
-    known = np.unique(keys(merged))
+    known = keys(merged)
+    if not (np.diff(known) > 0).all():  # counts are in order, but for the ends
+        known = np.unique(known)
     n, r, squares = (np.zeros((len(blocks), known.size)) for _ in range(3))
     for e, counts in enumerate(blocks):
         place = np.searchsorted(known, keys(counts))

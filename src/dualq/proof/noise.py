@@ -28,9 +28,18 @@ SHARP = 0.6  # ... and how sharply, in the logarithm
 
 
 def noise_of(
-    evidence: Evidence, references: Array, alpha: float, reward_range: tuple[float, float], level: float, rows: int
+    evidence: Evidence,
+    references: Array,
+    alpha: float,
+    reward_range: tuple[float, float],
+    level: float,
+    rows: int,
+    asked: Array | None = None,
 ) -> tuple[Array, Array]:
-    """B and B' (2, pairs), and the rewards' part of them (pairs,); f_e (blocks, S + 1); delta = exp(-level) a side."""
+    """B and B' (2, pairs), and the rewards' part of them (pairs,); f_e (blocks, S + 1); delta = exp(-level) a side.
+
+    asked   (2, pairs) which of them are asked for, all if not given; nothing is known of the others: they are infinite
+    """
     low, high = reward_range
     pair = evidence.pair
     num_blocks = len(references)
@@ -55,11 +64,12 @@ def noise_of(
     spread, sides = np.array(spread), np.array(scales).transpose(1, 0, 2)  # (blocks, pairs), (2, blocks, pairs)
     rates, weights = _prior(level, rows, evidence, (low, high), alpha)
     visits = evidence.per_pair(n)
-    noise = np.empty((2, N.shape[1]))
-    for begin in range(0, N.shape[1], AT_A_TIME):
-        some = slice(begin, begin + AT_A_TIME)
-        for side, scale in enumerate(sides):
-            rows_of, off, wide = (np.ascontiguousarray(x[:, some]) for x in (visits, spread, scale))
+    noise = np.full((2, N.shape[1]), np.inf)
+    for side, scale in enumerate(sides):
+        pairs = np.arange(N.shape[1]) if asked is None else np.flatnonzero(asked[side])
+        for begin in range(0, pairs.size, AT_A_TIME):
+            some = pairs[begin : begin + AT_A_TIME]
+            rows_of, off, wide = (x[:, some] for x in (visits, spread, scale))
             noise[side, some] = boundary(rows_of, off, wide, rates, weights, level)
     part = np.array(scatter_r).sum(axis=0) / np.maximum(spread.sum(axis=0), 1e-300)
     return noise, np.minimum(part, 1.0)

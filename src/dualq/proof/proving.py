@@ -207,7 +207,9 @@ def _best_of_few(
     Some best policy is for sure about its actions, and takes none whose ceiling is below the floor of its state.
     """
     good = ask.allowed & (-ceiling.pairs.reshape(ask.allowed.shape) >= floors[:, None])
-    few = 1 <= math.prod(int(many) for many in good.sum(axis=1)) <= FEW
+    many = good.sum(axis=1)
+    several = many[many != 1]  # the product of all of them would have as many digits as there are states
+    few = several.size <= FEW and 1 <= math.prod(several.tolist()) <= FEW
     if event is None or ask.fixed or not few:
         return np.inf
     policies = (np.eye(good.shape[1])[list(actions)] for actions in product(*map(np.flatnonzero, good)))
@@ -253,7 +255,8 @@ def _ceilings(
 def _proven_says_something(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledger) -> bool:
     """Whether `proven` would be informative by one event of pairs alone: an estimate, and a cheap one."""
     pairs, _ = shared_out(blocks, ledger)
-    model = confidence_sets(coarse(blocks), merged, ask.alpha, pairs)["optimal"]
+    asked = np.array([ask.policy.ravel() > 0.0, np.zeros(ask.policy.size, bool)])  # one floor, of one policy
+    model = confidence_sets(coarse(blocks), merged, ask.alpha, pairs, asked)["optimal"]
     f = plug_in_value(model, ask.policy, float(merged.reward_sum.sum()) / max(merged.total, 1) / (1.0 - ask.alpha))
     floor = floor_of(model, f, ask.value_range[0], ask.allowed, ask.policy, 1.0)
     lower, estimate = float(ask.start @ floor.value), float(ask.start @ f[:-1])

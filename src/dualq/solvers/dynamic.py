@@ -14,7 +14,10 @@ Update    two methods; `solve_dynamic` starts with the first and changes to the 
     Krylov policy iteration, for mazes, queues and discounts near one, where news must travel far:
           states are ordered by their distance to the most rewarding ones, so that a Gauss-Seidel sweep of T carries
           news through the whole model at once; in turn with that, T improves all states together, as Newton's method
-          would; after each, the greedy policy's values come from a linear solve (chains.py)
+          would; after each, the greedy policy's values come from a linear solve (chains.py). Where that is slow, as in
+          large mazes, by elimination: in the order of news a good policy mostly moves to states before, and
+          elimination fills in next to nothing (elimination.py). A policy that goes round in circles has no such
+          order; then V is guessed anew, each state from those before it
 
     policy iteration (Howard, 1960), for the smallest models, on arrays: nothing to compile
 
@@ -37,8 +40,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualq.base import kernel, unsigned
+from dualq.base import kernel
 from dualq.model import MDP, SMALL, Ordered, solve_dense
+from dualq.solvers.sweeps import Sweeps
 
 Array = np.ndarray
 
@@ -49,6 +53,9 @@ PATIENCE = 100  # more sweeps or improvements than this still to go, and the mod
 SWEEPS = 2  # Gauss-Seidel sweeps of T between two linear solves
 REDUCTION = 1e-3  # of the residual by one linear solve
 EXACT_AFTER = 50  # iterations, after which linear solves go to rounding: policy iteration proper, which must end
+MANY = 5_000  # states from which on ...
+QUICK = 32  # ... a linear solve of more sweeps than this is slow, and elimination is tried ...
+FAILURES = 3  # ... until it has failed so often
 MAX_ITERATIONS = 100_000
 SMALL_ARRAY = 20_000  # entries of P, zeros too, up to which a model is one of the smallest
 
@@ -60,6 +67,7 @@ class Result(NamedTuple):
     error_bound: float
     method: str
     iterations: int
+    products: float = 0.0  # passes over the model, or over the chain of a policy, or over as many entries
 
 
 class Point(NamedTuple):
@@ -67,6 +75,7 @@ class Point(NamedTuple):
 
     h: Array
     c: float
+    products: float = 0.0  # that it took
 
 
 def solve_dynamic(mdp: MDP, tolerance: float) -> Result:
@@ -94,7 +103,7 @@ def policy_iteration(mdp: MDP, tolerance: float) -> Result:
     alpha, R = mdp.discount, np.where(mdp.available, mdp.rewards, -np.inf)
     P = mdp.transitions.toarray().reshape(*R.shape, mdp.num_states)
     every = np.arange(mdp.num_states)
-    h, c = _start(mdp)
+    h, c, _ = _start(mdp)
     proof = Proof(mdp, tolerance)
     iteration, better, lo, hi = 0, h, 0.0, 0.0
     for iteration in range(1, MAX_ITERATIONS + 1):
@@ -126,30 +135,32 @@ def _centred(h: Array, c: float) -> tuple[Array, float]:
 
 def _modified_policy_iteration(mdp: MDP, tolerance: float, patience: float) -> Result | Point:
     """The result, or the point reached when more than `patience` further sweeps seem to be needed."""
-    alpha, R = mdp.discount, mdp.rewards.ravel()
-    h, c = _start(mdp)
+    alpha, model = mdp.discount, Sweeps(mdp)
+    h, c, _ = _start(mdp)
     Th = np.empty_like(h)
-    chosen = _room_for_policy_rows(mdp)
-    largest_reward = float(np.abs(R).max())
+    largest_reward = float(np.abs(mdp.rewards).max())
     proof = Proof(mdp, tolerance)
     iteration, lo, hi, first_span = 0, 0.0, 0.0, 0.0
+    products = 0
     for iteration in range(1, MAX_ITERATIONS + 1):
         gain = (1.0 - alpha) * c
-        lo, hi = _improve(*mdp.rows, R, mdp.num_actions, alpha, gain, h, Th, *chosen)
+        lo, hi = model.improve(gain, h, Th)
+        products += 1
         largest = max(h.max(), -h.min())
         if proof.is_enough(lo, hi, largest_reward + abs(gain) + 2.0 * largest, largest) or iteration == MAX_ITERATIONS:
             break
         first_span = first_span or hi - lo
         hopeless = (hi - lo) * min(1.0, 2.0 * proof.residual / (hi - lo)) ** (PROBE / patience)
-        h, Th, sweeps, span = _evaluate(*chosen, alpha, gain, h, Th, SHRINK * (hi - lo), MAX_SWEEPS, hopeless)
+        h, Th, sweeps, span = model.evaluate(gain, h, Th, SHRINK * (hi - lo), MAX_SWEEPS, PROBE, hopeless)
+        products += sweeps
         # Slow are chains whose evaluation drags on, and models where every improvement brings another.
         to_go = proof.steps_to_go(span, hi - lo, sweeps)
         if iteration > 2:
             to_go = max(to_go, proof.steps_to_go(hi - lo, first_span, iteration - 1))
         if to_go > patience:
-            return Point(h, c)
+            return Point(h, c, products)
         h, c = _centred(h, c)
-    return proof.result(Th, c, lo, hi, "modified policy iteration", iteration)
+    return proof.result(Th, c, lo, hi, "modified policy iteration", iteration, products)
 
 
 def _krylov_policy_iteration(mdp: MDP, tolerance: float, start: Point) -> Result:
@@ -161,9 +172,11 @@ def _krylov_policy_iteration(mdp: MDP, tolerance: float, start: Point) -> Result
     choice = np.empty(h.size, np.int64)
     proof = Proof(mdp, tolerance)
     iteration, lo, hi = 0, 0.0, 0.0
+    values = Values(start.products, QUICK if h.size >= MANY else None)
     for iteration in range(1, MAX_ITERATIONS + 1):
         h, c = _centred(h, c)
         gain = (1.0 - alpha) * c
+        values.products += SWEEPS if iteration % 2 else 1
         if iteration % 2 and iteration < MAX_ITERATIONS:  # carry news far
             for _ in range(SWEEPS):
                 _gauss_seidel(indptr, indices, P, R, A, alpha, gain, h, choice)
@@ -174,9 +187,35 @@ def _krylov_policy_iteration(mdp: MDP, tolerance: float, start: Point) -> Result
         pairs = np.arange(h.size) * A + choice
         system = Ordered(indptr[pairs], indptr[pairs + 1], indices, P, alpha)
         reduction = REDUCTION if iteration < EXACT_AFTER else 1e-12
-        h = system.solve(R[pairs] - gain, h, 0.1 * proof.residual, reduction)
+        values.failures = values.failures if iteration < EXACT_AFTER else FAILURES  # no elimination that is incomplete
+        better = values.of(system, R[pairs] - gain, h, 0.1 * proof.residual, reduction)
+        if better is None:  # news from afar is lost in the digits of the worst case: the policy goes round in circles
+            _first_news(indptr, indices, P, R, A, alpha, gain, h)
+        h = h if better is None else better
     Th[order] = Th.copy()
-    return proof.result(Th, c, lo, hi, "Krylov policy iteration", iteration)
+    return proof.result(Th, c, lo, hi, "Krylov policy iteration", iteration, values.products)
+
+
+class Values:
+    """Values of policies, one after another: by sweeps, and where these are slow by elimination, where that pays."""
+
+    def __init__(self, products: float, quick: int | None):
+        """Slow is what takes more than `quick` sweeps; nothing, if that is None."""
+        self.products, self.quick = products, quick
+        self.slow, self.failures = False, 0
+
+    def of(self, system: Ordered, b: Array, h: Array, tolerance: float, reduction: float) -> Array | None:
+        """The values, from h; None where they would take long, for the first policy whose chain moves in no order."""
+        found, failures = None, self.failures
+        if not self.slow:
+            found = system.solve(b, h, tolerance, reduction, self.quick)
+            self.slow = system.stalled
+        if self.slow and failures < FAILURES:
+            self.failures += not system.eliminate()
+        if self.slow:
+            found = None if (failures, self.failures) == (0, 1) else system.solve(b, h, tolerance, reduction)
+        self.products += system.products
+        return found
 
 
 class Proof:
@@ -213,76 +252,17 @@ class Proof:
             return 0.0
         return steps * np.log(span / (2.0 * self.residual)) / np.log(earlier / span) if span < earlier else np.inf
 
-    def result(self, Th: Array, c: float, lo: float, hi: float, method: str, iterations: int) -> Result:
+    def result(
+        self, Th: Array, c: float, lo: float, hi: float, method: str, iterations: int, products: float = 0.0
+    ) -> Result:
         """The midpoint of the bounds on V*, and half their distance."""
         middle = self.alpha / (1.0 - self.alpha) * 0.5 * (lo + hi)
         V = Th + (c + middle)
         terms = float(np.abs(Th).max()) + abs(c) + 2.0 * abs(middle)  # what rounding the last sum may cost
-        return Result(V, float(self._bound(lo, hi) + self.unit * terms), method, iterations)
+        return Result(V, float(self._bound(lo, hi) + self.unit * terms), method, iterations, products)
 
     def _bound(self, lo: float, hi: float) -> float:
         return (self.alpha * 0.5 * (hi - lo) + self.rounding) / (1.0 - self.alpha)
-
-
-def _room_for_policy_rows(mdp: MDP) -> tuple[Array, Array, Array, Array]:
-    """Room for the chain of any policy: indptr, indices, probabilities and rewards."""
-    most = min(int(np.diff(mdp.indptr).max()) * mdp.num_states, mdp.indices.size)  # what is not used is not touched
-    integer = unsigned(mdp.indices).dtype
-    return np.zeros(mdp.num_states + 1, integer), np.empty(most, integer), np.empty(most), np.empty(mdp.num_states)
-
-
-@kernel
-def _improve(indptr, indices, P, R, num_actions, alpha, gain, h, Th, ptr, idx, p, r):
-    """Th = T h, and the rows of the greedy policy; the least and the greatest entry of Th - h."""
-    lo, hi = np.inf, -np.inf
-    row = 0
-    end = indptr[0]
-    k = ptr[0]
-    for s in range(h.size):
-        best = -np.inf
-        best_begin = end
-        best_end = end
-        best_reward = 0.0
-        for _ in range(num_actions):
-            begin = end
-            end = indptr[row + 1]
-            if begin != end:
-                flow = 0.0
-                for j in range(begin, end):
-                    flow += P[j] * h[indices[j]]
-                q = R[row] + alpha * flow
-                if q > best:
-                    best, best_begin, best_end, best_reward = q, begin, end, R[row]
-            row += 1
-        for j in range(best_begin, best_end):
-            idx[k] = indices[j]
-            p[k] = P[j]
-            k += 1
-        ptr[s + 1] = k
-        r[s] = best_reward
-        Th[s] = best - gain
-        lo = min(lo, Th[s] - h[s])
-        hi = max(hi, Th[s] - h[s])
-    return lo, hi
-
-
-@kernel
-def _evaluate(ptr, idx, p, r, alpha, gain, h, Th, target, max_sweeps, hopeless):
-    """Sweep h <- T_pi h, from Th = T_pi h, until the span of T_pi h - h is at most `target`, or seen to be slow."""
-    sweeps = 0
-    while True:
-        h, Th = Th, h
-        lo, hi = np.inf, -np.inf
-        for s in range(h.size):
-            flow = 0.0
-            for j in range(ptr[s], ptr[s + 1]):
-                flow += p[j] * h[idx[j]]
-            Th[s] = r[s] - gain + alpha * flow
-            lo = min(lo, Th[s] - h[s])
-            hi = max(hi, Th[s] - h[s])
-        sweeps += 1
-        if hi - lo <= target or sweeps >= max_sweeps or (sweeps == PROBE and hi - lo > hopeless):
-            return Th, h, sweeps, hi - lo
 
 
 @kernel
@@ -340,6 +320,32 @@ def _gauss_seidel(indptr, indices, P, R, num_actions, alpha, gain, h, choice):
         h[s] = best
         choice[s] = arg
     return change
+
+
+@kernel
+def _first_news(indptr, indices, P, R, num_actions, alpha, gain, h):
+    """A first guess of h, each state from those before it: where a row leads behind it, it is worth what it is itself.
+
+    Actions that lead to no state before are left out, but where there is no other.
+    """
+    for s in range(h.size):
+        best, told = -np.inf, False
+        for a in range(num_actions):
+            row = s * num_actions + a
+            begin = indptr[row]
+            end = indptr[row + 1]
+            if begin != end:
+                flow, known = 0.0, 0.0
+                for j in range(begin, end):
+                    if indices[j] < s:
+                        known += P[j]
+                        flow += P[j] * h[indices[j]]
+                q = (R[row] - gain + alpha * flow) / (1.0 - alpha + alpha * known)
+                if (known > 0.0) == told:
+                    best = max(best, q)
+                elif known > 0.0:
+                    best, told = q, True
+        h[s] = best
 
 
 @kernel

@@ -120,7 +120,7 @@ def solve(
     apart = apart if apart > ROUNDING * float(np.abs(paid).max()) else 0.0  # all alike, but for rounding
     differences = apart / (1.0 - mdp.discount) or 1.0
     asked = 1e-8 * min(1.0, differences) if tolerance is None else float(tolerance)
-    V, error_bound, name, iterations = DYNAMIC[method](mdp, asked)
+    V, error_bound, name, iterations, _ = DYNAMIC[method](mdp, asked)
     if error_bound > (1e-6 * differences if tolerance is None else asked):
         warnings.warn(f"V is proven to {error_bound:.1e} only, not to the {asked:.1e} asked for", stacklevel=2)
     return Solution(
