@@ -96,7 +96,7 @@ class Evaluation:
     def values(self) -> ActionValues:
         """What each action is worth, if the rule decides afterwards."""
         by = self._weighed.by
-        return ActionValues(by.here.phi, per_action(self.theta, len(by.outer)), self.offset)
+        return ActionValues(by.phi, per_action(self.theta, len(by.outer)), self.offset)
 
     @property
     def _weighed(self) -> Weighed:
@@ -290,6 +290,7 @@ class Evaluator:
     rows: NumberRows
     discount: float
     start: States
+    phi: Phi
     here: Seen  # features of the rows' states
     then: Seen  # of the next ones
     first: Seen  # of the start states
@@ -305,13 +306,13 @@ class Evaluator:
         if len(rows) < 2 or len(start) == 0:
             found = f"{count(len(rows), 'row')} and {count(len(start), 'start state')}"
             raise LogError(f"{found}: too few to value a policy with")
-        rows, phi = followed(rows), basis_of(rows, seed) if phi is None else phi
-        here, n = Seen(phi, rows.state), len(rows)
+        basis, n = basis_of(rows, seed), len(rows)
+        rows, phi, made = followed(rows), phi or basis, phi or basis.quickly
+        here = Seen(made, rows.state)
         outer = total(by_action(x := here.at(at), x, rows.a[at], len(rows.actions)) for at in chunks(n)) / n
         S = squared(outer) + np.diag(ridge(RIDGE_S, *outer.shape[:2]))
-        return cls(
-            rows, discount, start, here, Seen(phi, rows.next_state), Seen(phi, start), outer, cho_factor(S), seed
-        )
+        then, first = Seen(made, rows.next_state), Seen(made, start)
+        return cls(rows, discount, start, phi, here, then, first, outer, cho_factor(S), seed)
 
     def without_news(self) -> Evaluator:
         """The same, where what is news to every action counts as often as its state comes."""

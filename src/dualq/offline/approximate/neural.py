@@ -232,22 +232,23 @@ def batch_of(cells: Traced, numbers: int, sizes: tuple[int, ...], actions: int) 
 def begin(rng: np.random.Generator, width: int, actions: int, centre: float) -> Training:
     """Five networks drawn at random (He et al., 2015), which first say the same of all states: Q = V = the mean.
 
-    All arrays are NumPy's: JAX would compile every small step of making them.
+    Made with NumPy: JAX would compile every small step of it.
     """
     import jax
     import optax
 
     shape = ((width, WIDTH), (WIDTH, WIDTH), (WIDTH, actions))
     scales = (np.sqrt(2.0 / width), np.sqrt(2.0 / WIDTH), 0.01)
-    weights = tuple(
-        (scale * rng.standard_normal((5, *each))).astype(np.float32) for each, scale in zip(shape, scales, strict=True)
-    )
-    biases = tuple(np.zeros((5, 1, out), np.float32) for _, out in shape)
+    weights = [scale * rng.standard_normal((5, *each)) for each, scale in zip(shape, scales, strict=True)]
+    biases = [np.zeros((5, 1, out)) for _, out in shape]
     biases[-1][: V.stop] = centre
-    learned = (nets := Stack(weights, biases)), np.full((), np.log(FIRST_TAU), np.float32)
-    still = jax.tree.map(np.zeros_like, learned)
-    k = np.zeros((), np.int32)  # of one type from the first step: compiled once
-    return Training(learned, part(nets, Q), optax.ScaleByAdamState(k, still, still), k)
+
+    def stack(which: slice) -> Stack:
+        return Stack(*(tuple(jax.device_put(np.float32(x[which])) for x in parts) for parts in (weights, biases)))
+
+    learned = stack(slice(None)), jax.device_put(np.float32(np.log(FIRST_TAU)))
+    still, k = jax.tree.map(np.zeros_like, learned), jax.device_put(np.int32(0))  # of one type from the first step on
+    return Training(learned, stack(Q), optax.ScaleByAdamState(k, still, still), k)
 
 
 def adam() -> optax.GradientTransformation:
