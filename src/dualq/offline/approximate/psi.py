@@ -99,16 +99,18 @@ def squared(outer: Array) -> Array:
     return with_shared(whole)
 
 
-def onward(x: Array, a: Array, x_next: Array, next_pi: Array) -> Array:
-    """(A, D, (A + 1) D) sum of phi psi_pi(s')' over the rows of each action; a rule that is certain leaves out most."""
-    A, D = next_pi.shape[1], x.shape[1]
-    blocks = np.zeros((A, D, A + 1, D))
+def onward(x: Array, a: Array, x_next: Array, next_pi: Array, A: int) -> Array:
+    """(A, D, k, D) sum of phi phi(s')' pi(c|s') over the rows of each action, for k of the next actions c.
+
+    A rule that is certain leaves out most rows.
+    """
+    D, k = x.shape[1], next_pi.shape[1]
+    blocks = np.zeros((A, D, k, D))
     for b in range(A):
-        for c in range(A):
+        for c in range(k):
             at = np.flatnonzero((a == b) & (next_pi[:, c] > 0.0))
-            blocks[b, :, c + 1] = (x[at] * next_pi[at, c, None]).T @ x_next[at]
-    blocks[:, :, 0] = blocks[:, :, 1:].sum(axis=2)
-    return blocks.reshape(A, D, -1)
+            blocks[b, :, c] = (x[at] * next_pi[at, c, None]).T @ x_next[at]
+    return blocks
 
 
 def per_action(theta: Array, A: int) -> Array:
