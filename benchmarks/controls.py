@@ -1,9 +1,10 @@
-"""Gymnasium's CartPole, Acrobot and MountainCar for many episodes at once, and mixed logs of them.
+"""Gymnasium's CartPole, Acrobot, MountainCar and LunarLander for many episodes at once, and mixed logs of them.
 
-Their equations in NumPy, in the shape of dualq's problems with numbers (worlds/continuous.py); `agree` compares each
-with Gymnasium's own environment step by step. Nothing is random but where episodes begin. A log is 35% of a random
-policy, 35% of a biased one, and 30% of a good one with noise; episodes of the three are mixed. LunarLander needs Box2D
-and is not here.
+The first three are their equations in NumPy, in the shape of dualq's problems with numbers (worlds/continuous.py);
+`agree` compares each with Gymnasium's own environment step by step. LunarLander is Gymnasium's own, an environment for
+each episode; it needs Box2D (pip install "gymnasium[box2d]"). Nothing is random but where episodes begin, and the
+sparks of LunarLander's engines. A log is 35% of a random policy, 35% of a biased one, and 30% of a good one with noise;
+episodes of the three are mixed.
 """
 
 import math
@@ -24,6 +25,9 @@ class Control:
     """What the three have in common: three rules left the log; `behaviour` is their mean, `good` the best of them."""
 
     discount = DISCOUNT
+    rows = 60_000
+    episodes = 1_000  # by which a value is known
+    anywhere = True  # whether an episode may begin in any state
     MIX = (0.35, 0.35, 0.30)
 
     def random(self, s):
@@ -152,7 +156,60 @@ class Acrobot(Control):
         return np.tile([0.6, 0.2, 0.2], (len(s), 1))
 
 
-CONTROLS = {"CartPole": CartPole, "Acrobot": Acrobot, "MountainCar": MountainCar}
+class LunarLander(Control):
+    """Gymnasium's LunarLander-v3, by Box2D: -100 for a crash, 100 for a landing, fuel and the way there in between.
+
+    `step` goes on where `start` or the last `step` stopped, whatever states it is given: an episode cannot begin
+    anywhere else than where its environment does.
+    """
+
+    gym = "LunarLander-v3"
+    columns = StateColumns(("x", "y", "speed_x", "speed_y", "angle", "spin", "left_leg", "right_leg"), {})
+    actions = Labels(4, "action")
+    horizon = 1000
+    rows = 100_000
+    episodes = 200
+    anywhere = False
+
+    def start(self, rng, n):
+        import gymnasium
+
+        self.worlds = [gymnasium.make(self.gym).unwrapped for _ in range(n)]
+        self.over = np.zeros(n, bool)
+        seeds = rng.integers(2**31, size=n).tolist()
+        return self._states([world.reset(seed=seed)[0] for world, seed in zip(self.worlds, seeds, strict=True)])
+
+    def step(self, rng, s, a):
+        found = [
+            (here, 0.0, False) if over else world.step(int(action))[:3]
+            for world, over, here, action in zip(self.worlds, self.over, s.numbers, a, strict=True)
+        ]
+        seen, r, ended = zip(*found, strict=True)
+        self.over = self.over | np.array(ended)
+        return Step(np.array(r, float), self._states(seen), np.array(ended), {})
+
+    @staticmethod
+    def _states(seen):
+        return States(np.array(seen, float), np.empty((len(seen), 0), np.int64))
+
+    def good(self, s):
+        """Gymnasium's own heuristic: turn against drift, fire against falling."""
+        x, y, speed_x, speed_y, angle, spin, left, right = s.numbers.T
+        landed = (left > 0.0) | (right > 0.0)
+        turn = np.where(landed, 0.0, (np.clip(0.5 * x + speed_x, -0.4, 0.4) - angle) * 0.5 - spin)
+        lift = np.where(landed, -0.5 * speed_y, (0.55 * np.abs(x) - y) * 0.5 - speed_y * 0.5)
+        fire, side = (lift > np.abs(turn)) & (lift > 0.05), np.where(turn < -0.05, 3, np.where(turn > 0.05, 1, 0))
+        return np.eye(4)[np.where(fire, 2, side)]
+
+    def biased(self, s):
+        """Upright and slowly down, wherever that may be, and to the left too often."""
+        speed_y, angle, spin = s.numbers[:, 3], s.numbers[:, 4], s.numbers[:, 5]
+        turn = -0.5 * angle - spin
+        side = np.where(turn < -0.05, 3, np.where(turn > 0.0, 1, 0))
+        return noisy(np.where(speed_y < -0.3, 2, side), 4, 0.2)
+
+
+CONTROLS = {"CartPole": CartPole, "Acrobot": Acrobot, "MountainCar": MountainCar, "LunarLander": LunarLander}
 
 
 def added_up(problem, rule, seed, episodes):
@@ -164,6 +221,8 @@ def added_up(problem, rule, seed, episodes):
         step = problem.step(rng, s, below[:, :-1].sum(axis=1))
         total += np.where(going, step.r, 0.0)
         s, going = step.next_state, going & ~step.ended
+        if not going.any():
+            break
     return total
 
 

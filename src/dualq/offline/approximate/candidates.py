@@ -6,8 +6,8 @@ Usable   a candidate whose expectation has an error: its features carry the valu
 Rule     of the usable candidates that are clearly better than what was logged, gain > 2 errors of the difference, the
          one with the largest gain less one error. Where there is none: the clone, which does what was logged
 To try   Where nothing is usable, since features do not carry the values and for no other reason, errors are too small
-         by a factor that is not known: in systems without noise, whose values bend. A gain above four of them is still
-         worth trying; the largest such gain is recommended, and the verdict is "cannot tell"
+         by a factor that is not known: in systems without noise, whose values bend. The same rule with errors twice as
+         large then names a policy to try: gain > 4 errors, the largest gain less two; the verdict is "cannot tell"
 Why      Learning a function can fail without a sign; what was logged is known: so two errors to leave it. Among those
          that are better, a policy that stays near the log is told most exactly, and one that goes farther often has
          more: two errors taken off would always choose the first, none would choose by luck. No learner is preferred.
@@ -23,8 +23,8 @@ from dualq.offline.approximate.evaluation import LEAST_EFFECTIVE, MOST_MISFIT, A
 from dualq.offline.careful.selection_bias import Estimate
 
 CLEARLY = 2.0  # errors: better than what was logged
-BY_FAR = 4.0  # the same, where errors are rough
 DOUBTED = 1.0  # errors that are taken off where such policies are compared
+ROUGHLY = 2.0  # times an error where it is rough
 CLONE = "clone"
 
 
@@ -60,12 +60,13 @@ class Candidate:
     @property
     def worth_trying(self) -> bool:
         """Whether the gain is so large that even a rough error leaves no doubt that there is one."""
-        return self.rough_error is not None and self.gain.value > BY_FAR * self.rough_error
+        return self.rough_error is not None and self.gain.value > CLEARLY * ROUGHLY * self.rough_error
 
     @property
     def worth(self) -> float:
-        """What it is compared by: the gain less one error. Not a number where there is no error."""
-        return self.gain.value - DOUBTED * self.gain.error_or_nan
+        """What it is compared by: the gain less one error, or two rough ones. Not a number where there is neither."""
+        error = self.gain.error_or_nan if self.rough_error is None else ROUGHLY * self.rough_error
+        return self.gain.value - DOUBTED * error
 
     @property
     def doubt(self) -> str | None:
@@ -91,7 +92,7 @@ def choose(candidates: Sequence[Candidate]) -> Choice:
     clone = names.index(CLONE)
     usable = [i for i, one in enumerate(candidates) if one.usable and i != clone]
     if not usable and (tries := [i for i, one in enumerate(candidates) if one.worth_trying and i != clone]):
-        best = max(tries, key=lambda i: candidates[i].gain.value)
+        best = max(tries, key=lambda i: candidates[i].worth)
         why = "looks better than what was done so far by far, but how much cannot be told: try it on a small scale."
         return Choice(best, f"The {names[best]} policy {why}")
     if not usable:

@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -48,6 +49,9 @@ from dualq.offline.approximate.psi import (
     total,
     with_shared,
 )
+
+if TYPE_CHECKING:
+    from dualq.offline.approximate.trees import Halved
 
 Array = np.ndarray
 
@@ -96,7 +100,7 @@ class Evaluation:
     def values(self) -> ActionValues:
         """What each action is worth, if the rule decides afterwards."""
         by = self._weighed.by
-        return ActionValues(by.here.phi, per_action(self.theta, len(by.outer)), self.offset)
+        return ActionValues(by.phi, per_action(self.theta, len(by.outer)), self.offset)
 
     @property
     def _weighed(self) -> Weighed:
@@ -114,22 +118,12 @@ class Evaluation:
 
         0 where the features carry the values, and the state includes what matters.
         """
-        rows, now = self.rows, self._now
-        paid = np.column_stack([now, rows.r])
-        before = np.where(rows.first[:, None], 0.0, np.roll(paid, 1, axis=0))
-        X = np.hstack([now, rows.first[:, None], before])
-        return held_out_r2(X, self.delta, rows.clusters, self.seed)
+        return held_out_r2(self._weighed.by.before, self.delta)
 
     @cached_property
     def bent(self) -> bool:
         """Whether (s, a) alone foretell most of that: the features bend too little, and the state misses nothing."""
-        return held_out_r2(self._now, self.delta, self.rows.clusters, self.seed) > self.misfit / 2.0
-
-    @property
-    def _now(self) -> Array:
-        """(n, d + A) the state and the action."""
-        rows = self.rows
-        return np.hstack([Inputs.of(rows)(rows.state), rows.a[:, None] == np.arange(len(rows.actions))])
+        return held_out_r2(self._weighed.by.now, self.delta) > self.misfit / 2.0
 
     @property
     def standard_error(self) -> float | None:
@@ -270,11 +264,11 @@ def judges(rows: NumberRows, discount: float, start: States, seed: int = 0) -> J
     return whole, later, earlier
 
 
-def held_out_r2(X: Array, y: Array, groups: Array, seed: int) -> float:
+def held_out_r2(rows: Halved, y: Array) -> float:
     """How much of y a forest foretells in groups that it has not seen."""
-    from dualq.offline.approximate.trees import held_out_r2 as measured  # pyright: ignore[reportMissingImports]
+    from dualq.offline.approximate.trees import foretold  # compiled kernels, where an error is asked for
 
-    return measured(X, y, groups, seed=seed)
+    return foretold(rows, y)
 
 
 def basis_of(rows: NumberRows, seed: int = 0) -> Features:
@@ -290,6 +284,7 @@ class Evaluator:
     rows: NumberRows
     discount: float
     start: States
+    phi: Phi
     here: Seen  # features of the rows' states
     then: Seen  # of the next ones
     first: Seen  # of the start states
@@ -305,13 +300,13 @@ class Evaluator:
         if len(rows) < 2 or len(start) == 0:
             found = f"{count(len(rows), 'row')} and {count(len(start), 'start state')}"
             raise LogError(f"{found}: too few to value a policy with")
-        rows, phi = followed(rows), basis_of(rows, seed) if phi is None else phi
-        here, n = Seen(phi, rows.state), len(rows)
+        basis, n = basis_of(rows, seed), len(rows)
+        rows, phi, made = followed(rows), phi or basis, phi or basis.quickly
+        here = Seen(made, rows.state)
         outer = total(by_action(x := here.at(at), x, rows.a[at], len(rows.actions)) for at in chunks(n)) / n
         S = squared(outer) + np.diag(ridge(RIDGE_S, *outer.shape[:2]))
-        return cls(
-            rows, discount, start, here, Seen(phi, rows.next_state), Seen(phi, start), outer, cho_factor(S), seed
-        )
+        then, first = Seen(made, rows.next_state), Seen(made, start)
+        return cls(rows, discount, start, phi, here, then, first, outer, cho_factor(S), seed)
 
     def without_news(self) -> Evaluator:
         """The same, where what is news to every action counts as often as its state comes."""
@@ -322,18 +317,63 @@ class Evaluator:
         width = min(NEWS_FEATURES, len(self.rows) // (2 * ROWS_PER_FEATURE * (len(self.rows.actions) + 1)))
         return Features.of(self.rows, width, self.seed)
 
+    @property
+    def _pairs(self) -> Array:
+        """(n, d + A) the state and the action."""
+        rows = self.rows
+        return np.hstack([Inputs.of(rows)(rows.state), rows.a[:, None] == np.arange(len(rows.actions))])
+
+    @cached_property
+    def now(self) -> Halved:
+        """The state and the action, as a forest reads them."""
+        return self._halved(self._pairs)
+
+    @cached_property
+    def before(self) -> Halved:
+        """The same with the row before."""
+        rows, now = self.rows, self._pairs
+        paid = np.column_stack([now, rows.r])
+        before = np.where(rows.first[:, None], 0.0, np.roll(paid, 1, axis=0))
+        return self._halved(np.hstack([now, rows.first[:, None], before]))
+
+    def _halved(self, X: Array) -> Halved:
+        from dualq.offline.approximate.trees import halved
+
+        return halved(X, self.rows.clusters, self.seed)
+
     def weighed(self, rule: Rule) -> Weighed:
         """The density of where a rule goes, against the rows."""
         rows, (A, D) = self.rows, self.outer.shape[:2]
         next_pi, start_pi = rule(rows.next_state) * rows.live[:, None], rule(self.start)
-        follow = total(onward(self.here.at(at), rows.a[at], self.then.at(at), next_pi[at]) for at in chunks(len(rows)))
-        M = squared(self.outer) - self.discount * with_shared(follow) / len(rows)
+        M = squared(self.outer) - self.discount * with_shared(self._onward(next_pi)) / len(rows)
         psi_0 = with_shared(self.first.onto(start_pi).T[:, :, None])[:, 0]
         M_S = cho_solve(self.factor, M)  # S^-1 M
         H = M.T @ M_S + np.diag(ridge(RIDGE_H, A, D))
         H_factor = cho_factor((H + H.T) / 2.0)
         nu = M_S @ cho_solve(H_factor, psi_0 / len(self.start))
         return Weighed(self, next_pi, start_pi, M_S, H_factor, nu)
+
+    def _onward(self, next_pi: Array) -> Array:
+        """(A, D, (A + 1) D) sum of phi psi_pi(s')': the most frequent of the next actions is what the others leave."""
+        rows, rest = self.rows, int(next_pi.sum(axis=0).argmax())
+        asked = np.flatnonzero(np.arange(next_pi.shape[1]) != rest)
+        parts = (
+            onward(self.here.at(at), rows.a[at], self.then.at(at), next_pi[np.ix_(at, asked)], len(self.outer))
+            for at in chunks(len(rows))
+        )
+        found = np.insert(total(parts), rest, 0.0, axis=2)
+        found[:, :, rest] = self._led - found.sum(axis=2)
+        return np.concatenate([self._led[:, :, None], found], axis=2).reshape(*self._led.shape[:2], -1)
+
+    @cached_property
+    def _led(self) -> Array:
+        """(A, D, D) sum of phi phi(s')' over the rows of each action that something follows."""
+        rows, A = self.rows, len(self.outer)
+        parts = (
+            by_action(self.here.at(at), self.then.at(at) * rows.live[at, None], rows.a[at], A)
+            for at in chunks(len(rows))
+        )
+        return total(parts)
 
 
 @dataclass(frozen=True, eq=False)

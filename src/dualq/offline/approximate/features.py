@@ -78,6 +78,14 @@ class Features:
         waves = np.sqrt(2.0) * np.cos(z @ self.weights + self.phases)
         return np.hstack([np.ones((len(states), 1)), z, waves])
 
+    def quickly(self, states: States) -> Array:
+        """(n, D) with cosines in single precision: six digits, in a quarter of the time."""
+        z = self.inputs(states)
+        waves = (z @ self.weights + self.phases).astype(np.float32)
+        np.cos(waves, out=waves)
+        waves *= np.float32(np.sqrt(2.0))
+        return np.hstack([np.ones((len(z), 1)), z, waves])
+
 
 def joined(some: Sequence[Features]) -> Features:
     """The waves of several draws beside each other; they share their inputs."""

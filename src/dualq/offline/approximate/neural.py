@@ -20,6 +20,7 @@ Gives     four rules (networks.py), which need neither JAX nor Optax.
     lambda    w times how often the log has (s, a)
 
 Rewards are in units of the spread of discounted returns. The networks are stacked, so that one product serves all five.
+Rows are drawn outside of what is compiled, which therefore serves logs of any size: all of a log, and its halves.
 """
 
 from __future__ import annotations
@@ -92,14 +93,12 @@ class Training(NamedTuple):
     target: Stack  # Qbar
     moments: Moments  # of Adam
     k: Traced  # steps taken
-    key: Traced
 
 
 class Table(NamedTuple):
     """A log as one table of float32: numbers scaled, categories as places (one-hot only within a batch)."""
 
-    cells: Traced  # (at least n, columns)
-    n: int
+    cells: Array  # (n, columns)
     numbers: int
     sizes: tuple[int, ...]
     actions: int
@@ -160,12 +159,13 @@ def trained(
     progress: Callable[[int, int], None] | None,
 ) -> Training:
     """Train for so many steps, rounded up to whole chunks."""
-    table = as_table(rows, inputs, discount, spread)
-    training = begin(seed, inputs.width, table.actions, centre / spread)
+    table, rng = as_table(rows, inputs, discount, spread), np.random.default_rng(seed)
+    training = begin(rng, inputs.width, table.actions, centre / spread)
     chunk = compiled(table.numbers, table.sizes, table.actions)
     steps = -(-steps // CHUNK) * CHUNK
     for done in range(CHUNK, steps + CHUNK, CHUNK):
-        training = chunk(training, table.cells, table.n, steps)
+        drawn = table.cells[rng.integers(0, len(rows), (CHUNK, BATCH))]
+        training = chunk(training, drawn, steps)
         if progress is not None:
             training.k.block_until_ready()
             progress(done, steps)
@@ -193,24 +193,16 @@ def network(nets: Stack, i: int) -> Network:
 
 
 def as_table(rows: NumberRows, inputs: Inputs, discount: float, spread: float) -> Table:
-    """The rows as one table: state, next state, action, reward, discount; some room at its end, see `roomy`."""
-    import jax.numpy as jnp
-
+    """The rows as one table: state, next state, action, reward, discount."""
     n, width = len(rows), inputs.mean.size + len(inputs.sizes)
-    cells = np.zeros((roomy(n), 2 * width + 3), np.float32)
+    cells = np.empty((n, 2 * width + 3), np.float32)
     for i in range(0, n, BLOCK):
         some = slice(i, min(i + BLOCK, n))
         cells[some, :width] = compact(rows.state, inputs, some)
         cells[some, width : 2 * width] = compact(rows.next_state, inputs, some)
-    cells[:n, -3], cells[:n, -2], cells[:n, -1] = rows.a, rows.r / spread, discount * rows.live
-    cells[:n, width : 2 * width][rows.ended] = 0.0  # of any value there, even none
-    return Table(jnp.asarray(cells), n, inputs.mean.size, inputs.sizes, len(rows.actions))
-
-
-def roomy(n: int) -> int:
-    """A size for n rows that logs of about that size share, and with it what was compiled: at most 1/8 is empty."""
-    unit = 1 << max(0, n.bit_length() - 4)
-    return -(-n // unit) * unit
+    cells[:, -3], cells[:, -2], cells[:, -1] = rows.a, rows.r / spread, discount * rows.live
+    cells[rows.ended, width : 2 * width] = 0.0  # of any value there, even none
+    return Table(cells, inputs.mean.size, inputs.sizes, len(rows.actions))
 
 
 def compact(states: States, inputs: Inputs, some: slice) -> Array:
@@ -237,20 +229,26 @@ def batch_of(cells: Traced, numbers: int, sizes: tuple[int, ...], actions: int) 
 # ---- the networks
 
 
-def begin(seed: int, width: int, actions: int, centre: float) -> Training:
-    """Five networks drawn at random (He et al., 2015), which first say the same of all states: Q = V = the mean."""
-    import jax
-    import jax.numpy as jnp
+def begin(rng: np.random.Generator, width: int, actions: int, centre: float) -> Training:
+    """Five networks drawn at random (He et al., 2015), which first say the same of all states: Q = V = the mean.
 
-    key, *keys = jax.random.split(jax.random.key(seed), 4)
+    Made with NumPy: JAX would compile every small step of it.
+    """
+    import jax
+    import optax
+
     shape = ((width, WIDTH), (WIDTH, WIDTH), (WIDTH, actions))
     scales = (np.sqrt(2.0 / width), np.sqrt(2.0 / WIDTH), 0.01)
-    drawn = zip(keys, shape, scales, strict=True)
-    weights = tuple(scale * jax.random.normal(k, (5, *each)) for k, each, scale in drawn)
-    biases = tuple(jnp.zeros((5, 1, out)) for _, out in shape)
-    nets = Stack(weights, (*biases[:2], biases[2].at[: V.stop].set(centre)))
-    learned = nets, jnp.full((), np.log(FIRST_TAU), jnp.float32)  # of one type from the first step: compiled once
-    return Training(learned, part(nets, Q), adam().init(learned), jnp.zeros((), jnp.int32), key)
+    weights = [scale * rng.standard_normal((5, *each)) for each, scale in zip(shape, scales, strict=True)]
+    biases = [np.zeros((5, 1, out)) for _, out in shape]
+    biases[-1][: V.stop] = centre
+
+    def stack(which: slice) -> Stack:
+        return Stack(*(tuple(jax.device_put(np.float32(x[which])) for x in parts) for parts in (weights, biases)))
+
+    learned = stack(slice(None)), jax.device_put(np.float32(np.log(FIRST_TAU)))
+    still, k = jax.tree.map(np.zeros_like, learned), jax.device_put(np.int32(0))  # of one type from the first step on
+    return Training(learned, stack(Q), optax.ScaleByAdamState(k, still, still), k)
 
 
 def adam() -> optax.GradientTransformation:
@@ -312,24 +310,22 @@ def allowed_divergence(actions: int) -> float:
 
 
 @lru_cache(maxsize=8)
-def compiled(numbers: int, sizes: tuple[int, ...], actions: int) -> Callable[[Training, Traced, int, int], Training]:
-    """A chunk of steps, compiled: (training, cells, rows, steps in all) -> training."""
+def compiled(numbers: int, sizes: tuple[int, ...], actions: int) -> Callable[[Training, Array, int], Training]:
+    """A chunk of steps, compiled: (training, cells (steps, rows, columns), steps in all) -> training."""
     import jax
 
     eps = allowed_divergence(actions)
 
-    def chunk(training: Training, cells: Traced, n: int, steps: int) -> Training:
-        def step(training: Training, _: None) -> tuple[Training, None]:
-            key, drawing = jax.random.split(training.key)
-            drawn = cells[jax.random.randint(drawing, (BATCH,), 0, n)]
-            return one_step(training, batch_of(drawn, numbers, sizes, actions), key, steps, eps), None
+    def step(training: Training, cells: Traced, steps: int) -> Training:
+        return one_step(training, batch_of(cells, numbers, sizes, actions), steps, eps)
 
-        return jax.lax.scan(step, training, length=CHUNK)[0]
+    def chunk(training: Training, drawn: Traced, steps: int) -> Training:
+        return jax.lax.scan(lambda training, cells: (step(training, cells, steps), None), training, drawn)[0]
 
     return jax.jit(chunk)
 
 
-def one_step(training: Training, batch: Batch, key: Traced, steps: int, eps: float) -> Training:
+def one_step(training: Training, batch: Batch, steps: int, eps: float) -> Training:
     """One step of Adam for all, with a step size that falls to nothing along a cosine."""
     import jax
     import jax.numpy as jnp
@@ -342,4 +338,4 @@ def one_step(training: Training, batch: Batch, key: Traced, steps: int, eps: flo
     step_size = STEP_SIZE * 0.5 * (1.0 + jnp.cos(jnp.pi * training.k / steps))
     learned = jax.tree.map(lambda x, d: x - step_size * d, training.learned, direction)
     target = jax.tree.map(lambda x, new: x + TARGET_RATE * (new - x), training.target, part(learned[0], Q))
-    return Training(learned, target, moments, training.k + 1, key)
+    return Training(learned, target, moments, training.k + 1)

@@ -19,7 +19,7 @@ from dualq.offline.approximate.features import Phi
 Array = np.ndarray
 
 CHUNK = 1 << 15  # rows whose features are made at once
-HELD = 1 << 23  # features that are held, and not made again
+HELD = 1 << 25  # features that are held, and not made again
 
 
 def chunks(n: int) -> Iterator[Array]:
@@ -54,16 +54,14 @@ class Seen:
     phi: Phi
     states: States
 
-    def at(self, places: Array) -> Array:
-        """(places, D)."""
-        if self._held is None:
-            return self.phi(self.states.at(places))
-        return self._held if places.size == len(self.states) else self._held[places]
+    def at(self, some: Array) -> Array:
+        """(some, D), of places as `chunks` gives them."""
+        return self.phi(self.states.at(some)) if self._held is None else np.hstack(self._held[some[0] // CHUNK])
 
     @cached_property
-    def _held(self) -> Array | None:
-        width = self.phi(self.states.at(np.arange(1))).shape[1]
-        return self.phi(self.states) if width * len(self.states) <= HELD else None
+    def _held(self) -> list[tuple[Array, Array]] | None:
+        n, width = len(self.states), self.phi(self.states.at(np.arange(1))).shape[1]
+        return [_kept(self.phi(self.states.at(some))) for some in chunks(n)] if width * n <= HELD else None
 
     def times(self, coefficients: Array) -> Array:
         """(n, k) phi'coefficients."""
@@ -72,6 +70,14 @@ class Seen:
     def onto(self, y: Array) -> Array:
         """(D, k) the sum of phi y'."""
         return total(self.at(at).T @ y[at] for at in chunks(len(self.states)))
+
+
+def _kept(x: Array) -> tuple[Array, Array]:
+    """The columns of x, the last of them in half the room where they are numbers of single precision."""
+    short = x.astype(np.float32)
+    longer = np.flatnonzero((short != x).any(axis=0))
+    first = longer[-1] + 1 if longer.size else 0
+    return x[:, :first].copy(), short[:, first:].copy()
 
 
 def by_action(x: Array, y: Array, a: Array, A: int) -> Array:
@@ -93,16 +99,18 @@ def squared(outer: Array) -> Array:
     return with_shared(whole)
 
 
-def onward(x: Array, a: Array, x_next: Array, next_pi: Array) -> Array:
-    """(A, D, (A + 1) D) sum of phi psi_pi(s')' over the rows of each action; a rule that is certain leaves out most."""
-    A, D = next_pi.shape[1], x.shape[1]
-    blocks = np.zeros((A, D, A + 1, D))
+def onward(x: Array, a: Array, x_next: Array, next_pi: Array, A: int) -> Array:
+    """(A, D, k, D) sum of phi phi(s')' pi(c|s') over the rows of each action, for k of the next actions c.
+
+    A rule that is certain leaves out most rows.
+    """
+    D, k = x.shape[1], next_pi.shape[1]
+    blocks = np.zeros((A, D, k, D))
     for b in range(A):
-        for c in range(A):
+        for c in range(k):
             at = np.flatnonzero((a == b) & (next_pi[:, c] > 0.0))
-            blocks[b, :, c + 1] = (x[at] * next_pi[at, c, None]).T @ x_next[at]
-    blocks[:, :, 0] = blocks[:, :, 1:].sum(axis=2)
-    return blocks.reshape(A, D, -1)
+            blocks[b, :, c] = (x[at] * next_pi[at, c, None]).T @ x_next[at]
+    return blocks
 
 
 def per_action(theta: Array, A: int) -> Array:

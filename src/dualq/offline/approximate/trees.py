@@ -191,16 +191,33 @@ def _best_question(
 # ---- is there anything to be found?
 
 
-def held_out_r2(X: Array, y: Array, groups: Array, seed: int = 0) -> float:
-    """R^2 of a forest on groups that it did not see; X (n, d) numbers, y (n,), rows of one group stay together."""
+class Halved(NamedTuple):
+    """Rows as codes, in two halves of whole groups: in either, what was fitted in the other is tested."""
+
+    code: Array  # (n, d)
+    first: Array  # (n,)
+    seed: int
+
+
+def halved(X: Array, groups: Array, seed: int = 0) -> Halved:
+    """X (n, d) numbers; rows of one group stay together."""
     places = np.unique(groups, return_inverse=True)[1]
     if places.size == 0 or places.max() == 0:
         raise LogError("a fit is tested on groups of rows that it did not see; it needs two groups, and there is one")
-    half = (np.random.default_rng(seed).permutation(places.max() + 1) % 2 == 0)[places]
-    code = _Codes.of(np.asarray(X, float), 0, FINE_CUTS).code
+    first = (np.random.default_rng(seed).permutation(places.max() + 1) % 2 == 0)[places]
+    return Halved(_Codes.of(np.asarray(X, float), 0, FINE_CUTS).code, first, seed)
+
+
+def held_out_r2(X: Array, y: Array, groups: Array, seed: int = 0) -> float:
+    """R^2 of a forest on groups that it did not see; X (n, d) numbers, y (n,), rows of one group stay together."""
+    return foretold(halved(X, groups, seed), y)
+
+
+def foretold(rows: Halved, y: Array) -> float:
+    """The same of rows that stand ready, for one y after another."""
     y = np.asarray(y, float)
-    found = [_r2(code, y, np.flatnonzero(fit), seed, way) for way, fit in enumerate((half, ~half))]
-    return float(np.mean(found))
+    ways = enumerate((rows.first, ~rows.first))
+    return float(np.mean([_r2(rows.code, y, np.flatnonzero(fit), rows.seed, way) for way, fit in ways]))
 
 
 def _r2(code: Array, y: Array, fitted: Array, seed: int, way: int) -> float:
