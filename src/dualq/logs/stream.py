@@ -70,7 +70,9 @@ def time_order(q: Questions) -> list[str]:
     by_row = q.schema.time == ROW
     order = ["t"] if by_row else [*q.e, "t"] if q.restarts() else ["t", *q.e]
     windows = q.repeats or q.last is not None or not q.schema.next_state
-    moved = bool(q.e) and windows  # engines leave the rows of a window by its partitions
+    moved = bool(q.e) and windows and not q.stands  # engines leave the rows of a window by its partitions
+    if q.stands and order == [*q.e, "t"]:
+        return []
     return [] if q.ordered and not moved and (by_row or q.in_order(order)) else order
 
 

@@ -24,7 +24,7 @@ from dualq.logs.reading.columns import check_columns, with_clear_dates
 from dualq.logs.reading.counting import count_table
 from dualq.logs.reading.decisions import LARGEST
 from dualq.logs.reading.engines import reading
-from dualq.logs.reading.episodes import episodes_of, with_clock, with_flag, with_gaps
+from dualq.logs.reading.episodes import episodes_of, with_clock, with_flag, with_gaps, with_order
 from dualq.logs.reading.expressions import Table, row_number, window
 from dualq.logs.reading.number_columns import asked_numbers, with_action_bins
 from dualq.logs.reading.open_source import about_source, open_source
@@ -269,7 +269,8 @@ def _understood(opened: Source, asked: Questions, given: Mapping[str, Columns]) 
     with reading(opened.name):
         facts = episodes_of(asked)
     opened, asked = with_flag(opened, asked, facts, given)
-    return with_gaps(opened, asked, facts)
+    opened, asked = with_gaps(opened, asked, facts)
+    return opened, with_order(opened, asked, facts)
 
 
 def _check_once(opened: Source, columns: Iterable[str]) -> None:
