@@ -8,12 +8,13 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from test_order_both_ways import LOGS, one_walk, shared, steps_with_flags
+from test_order_both_ways import LOGS, last_rows_ended, one_walk, shared, steps_with_flags
 
 import dualq
+from dualq.base.transitions import Rows
 from dualq.logs import table_log
 from dualq.logs.checks import trace as traces
-from dualq.logs.reading import episodes
+from dualq.logs.reading import order
 
 # Logs in which some row has no place in time, or in which nothing is linked by time, are never taken for standing.
 NEVER = {"rows_without_a_place", "next_states_without_some_episodes", "next_states_and_a_missing_time"}
@@ -31,8 +32,12 @@ def in_order(rows):
     return frame.sort_values([name for name in ("who", "t") if name in frame], kind="stable", ignore_index=True)
 
 
+def mixed_up(frame):
+    return frame.sample(frac=1.0, random_state=0, ignore_index=True)
+
+
 def read(source, long, monkeypatch, **words):
-    monkeypatch.setattr(episodes, "LONG", long)
+    monkeypatch.setattr(order, "LONG", long)
     return dualq.read_log(source, **words)
 
 
@@ -108,11 +113,8 @@ def test_all_is_the_same_without_a_sort(made, most, monkeypatch, tmp_path):
     assert_same_log(here, there)
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl", "arrow", "duckdb"])
-def test_of_every_kind_of_file(kind, monkeypatch, tmp_path):
-    words, rows = steps_with_flags()
-    rows["work"] = [abs(r) // 0.25 * 0.25 for r in rows["reward"]]
-    frame, path = in_order(rows), tmp_path / f"log.{kind}"
+def written(frame, kind, folder):
+    path = folder / f"log.{kind}"
     if kind == "csv":
         frame.to_csv(path, index=False)
     elif kind == "parquet":
@@ -124,28 +126,79 @@ def test_of_every_kind_of_file(kind, monkeypatch, tmp_path):
     else:
         with duckdb.connect(path) as con:
             con.execute("create table log as select * from frame")
+    return path
+
+
+@pytest.mark.parametrize("mixed", [False, True], ids=["in order", "mixed"])
+@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl", "arrow", "duckdb"])
+def test_of_every_kind_of_file(kind, mixed, monkeypatch, tmp_path):
+    """Rows of files that do not stand in their order are copied into it, and so are those of text; not of databases."""
+    words, rows = steps_with_flags()
+    rows["work"] = [abs(r) // 0.25 * 0.25 for r in rows["reward"]]
+    rows["idle"] = rows["who"]  # a column that plays no part
+    frame = in_order(rows)
+    path = written(mixed_up(frame) if mixed else frame, kind, tmp_path)
     here, there = both(path, monkeypatch, costs=["work"], **words)
-    assert here.questions.stands
+    of_database = kind == "duckdb"
+    assert here.questions.stands == (not mixed or not of_database)
+    assert here.questions.copied == (kind == "csv" or (mixed and not of_database))
     assert_same_log(here, there)
+    assert streamed(here) == streamed(there)
+
+
+def test_a_part_of_a_log_whose_last_rows_ended_is_copied_with_them(monkeypatch, tmp_path):
+    words, rows = last_rows_ended()
+    path = written(mixed_up(in_order(rows)), "parquet", tmp_path)
+    here, there = both(path, monkeypatch, until=25, **words)
+    assert here.questions.copied
+    assert_same_log(here, there)
+    assert here.counts().ended.sum() > 0
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_what_is_wrong_with_a_copied_row_is_said_of_the_row_in_the_file(kind, monkeypatch, tmp_path):
+    words, rows = shared()
+    frame = mixed_up(in_order(rows))
+    frame.loc[123, "reward"] = float("inf")
+    path = written(frame, kind, tmp_path)
+    said = []
+    for long in (0, 10**9):
+        with pytest.raises(dualq.LogError, match="row 124") as error:
+            read(path, long, monkeypatch, **words)
+        said.append(str(error.value))
+    assert said[0] == said[1]
+    words["skip_bad"] = True
+    here, there = (
+        read(path, long, monkeypatch, quarantine=tmp_path / f"bad{long}.csv", **words) for long in (0, 10**9)
+    )
+    assert here.questions.copied
+    assert_same_log(here, there)
+    assert here.quarantine.read_text() == there.quarantine.read_text()
+
+
+def streamed(log):
+    stream, rows = log.stream(), Rows.empty(1000)
+    count = stream.fill(stream.init(0), rows)
+    return [column[:count].tolist() for column in rows]
 
 
 def broken():
-    """Ways in which one row keeps the others from standing in their order."""
+    """Ways in which rows do not stand in their order; those of the last three cannot be put into it."""
     frame = in_order(shared()[1])
     last = len(frame) - 1
-    yield "a time twice", frame.assign(t=frame["t"].where(frame.index != 7, frame["t"][6]))
-    yield "all rows", frame.sample(frac=1.0, random_state=0)
+    yield "all rows", mixed_up(frame)
     yield "the last two rows", frame.iloc[[*range(last - 1), last, last - 1]]
     yield "an episode in two pieces", pd.concat([frame.iloc[5:], frame.iloc[:5]])
+    yield "a time twice", frame.assign(t=frame["t"].where(frame.index != 7, frame["t"][6]))
     yield "no time", frame.assign(t=frame["t"].astype("Int64").where(frame.index != 0))
     yield "no episode", frame.assign(who=frame["who"].astype("Int64").where(frame.index != last))
 
 
-@pytest.mark.parametrize("frame", [pytest.param(frame, id=what) for what, frame in broken()])
-def test_one_row_out_of_place_is_seen(frame, monkeypatch, tmp_path):
+@pytest.mark.parametrize(("what", "frame"), [pytest.param(*found, id=found[0]) for found in broken()])
+def test_one_row_out_of_place_is_seen(what, frame, monkeypatch, tmp_path):
     words = {**shared()[0], "skip_bad": True, "quarantine": tmp_path / "bad.csv"}
     here, there = both(frame.reset_index(drop=True), monkeypatch, **words)
-    assert not here.questions.stands
+    assert here.questions.stands == here.questions.copied == (what not in ("a time twice", "no time", "no episode"))
     assert here.digest() == there.digest()
 
 

@@ -38,7 +38,7 @@ class TableStream:
     """The rows of a TableLog, in time order."""
 
     def __init__(self, opened: Source, counted: Counted):
-        q = counted.questions
+        q = counted.questions if opened.reopen is None else counted.questions.on(opened.table)
         if q.schema.time is None and not q.ordered:
             raise LogError(f"{opened.name}: the rows of this table have no order; give a time column")
         self.opened, self.counted = opened, counted

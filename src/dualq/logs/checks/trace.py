@@ -77,7 +77,7 @@ class Trace:
     def first(self) -> Array:
         """Whether a row is the first of its episode: of the column's, or after an end."""
         first = np.ones(len(self), bool)
-        first[1:] = (np.diff(self.episode) != 0) | self.ended[:-1] | self.cut[:-1]
+        first[1:] = (self.episode[1:] != self.episode[:-1]) | self.ended[:-1] | self.cut[:-1]
         return first
 
     @cached_property
@@ -201,7 +201,7 @@ def _in_part(q: Questions, rows: int, most: int) -> Table:
         return table.filter(same(table[column].hash() % parts, 0))
 
     before = parts > 1 and q.apart  # then the other episodes need not be linked first
-    q = q.on(drawn(q.table, q.schema.episode[0])) if before else q
+    q = replace(q, table=drawn(q.table, q.schema.episode[0])) if before else q
     table = q.followed(raw=True)
     table = table.mutate(bad=q.bad(table)) if q.skip_bad else table
     order = [*q.e, *(["t"] if "t" in table.columns else [])]

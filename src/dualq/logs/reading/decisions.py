@@ -74,6 +74,7 @@ class Decisions:
     early: bool = False  # whether last="ended" leaves out episodes that go on to the last time of the log
     counter: bool = False  # whether time counts the steps of each episode
     stands: bool = False  # whether the rows stand episode by episode, in the order of time, no time twice
+    copied: bool = False  # whether the table is a copy that was put into this order (order.py)
     step: float | None = None  # of a regular clock, in seconds if it is a date: no row is linked across a gap
     unplaced: str | None = None  # how rows without a place in time break links: by their place in the "file", or all
     #                              links of their "episode"; None: there are none, or gaps in a regular clock tell
@@ -129,8 +130,8 @@ class Decisions:
     # ---- rows
 
     def on(self, table: Table) -> Self:
-        """The same questions to the same log, opened anew."""
-        return replace(self, table=table)
+        """The same questions to the same log, opened anew: its rows, as they stand there."""
+        return replace(self, table=table, stands=self.stands and not self.copied, copied=False)
 
     def columns(self, raw: bool = False) -> Table:
         """The table in the columns named above, and with `raw` the used columns as they are (raw0 ..), and numbers."""
@@ -172,6 +173,11 @@ class Decisions:
     def plain(self) -> Self:
         """The same without flags for last rows: nothing that moves rows, or that costs more than reading them."""
         return replace(self, last=None)
+
+    @property
+    def marks(self) -> list[str]:
+        """Columns of the table that play no part of their own, and are needed all the same."""
+        return [LAST] if LAST in self.table.columns else []
 
     @property
     def apart(self) -> bool:

@@ -8,7 +8,6 @@
             missing, and nobody knows what followed the row before them: it is linked to none.
     places  Rows without a time or an episode, which skip_bad sets aside, stood between other rows. Gaps in a regular
             clock show where; else the order of the file does, if it is that of time; else their episodes have no links.
-    order   Rows of a long log that stand episode by episode, in the order of time, need no sort to be linked: one look.
     flag    A column of flags that holds only in last rows of episodes is the flag of their end.
 
 Each costs an aggregate over rows or episodes. Steps need a sort; none is made where the time from the first to the last
@@ -25,7 +24,7 @@ import numpy as np
 
 from dualq.base import LogError, count
 from dualq.logs.reading.column_types import FALSE, TRUE, flag, seconds
-from dualq.logs.reading.engines import duckdb_of, reading
+from dualq.logs.reading.engines import reading
 from dualq.logs.reading.expressions import Expression, Kind, Table, differ, literal, same, window
 from dualq.logs.reading.options import Columns, Value
 from dualq.logs.reading.queries import Questions
@@ -41,7 +40,6 @@ SHORT = 1_000_000  # rows; the steps of a longer log are looked at in a few epis
 DAY = 86400.0  # seconds
 SAMPLE = 20  # episodes
 MOST_STEPS = 100_000  # different ones
-LONG = 100_000  # rows; of a shorter log nobody feels whether it is sorted
 CHECKED_ROWS = 10_000_000  # beyond these gaps are not looked for where nothing depends on them
 BY_CHANCE = 0.001  # that a flag holds only in last rows
 CUT_OFF = (*COMMON["truncated"], "censored", "censoring", "cut", "cutoff", "cut_off", "time_limit")
@@ -181,16 +179,6 @@ def with_gaps(opened: Source, q: Questions, facts: Episodes | None) -> tuple[Sou
             q, words = _unplaced(opened, q, facts)
             remarks.append(words)
     return replace(opened, remarks=(*opened.remarks, *remarks)), q
-
-
-def with_order(opened: Source, q: Questions, facts: Episodes | None) -> Questions:
-    """Whether the rows of a long log stand in their order; only DuckDB is asked, which keeps it where nothing sorts."""
-    con = duckdb_of(q.table)
-    if facts is None or facts.rows < LONG or not opened.ordered or con is None:
-        return q
-    with reading(opened.name):
-        kept = con.con.sql("SELECT current_setting('preserve_insertion_order')").fetchall()[0][0]
-        return replace(q, stands=bool(kept) and q.rises())
 
 
 def _steps(q: Questions, facts: Episodes) -> tuple[float | None, int]:

@@ -24,11 +24,12 @@ from dualq.logs.reading.columns import check_columns, with_clear_dates
 from dualq.logs.reading.counting import count_table
 from dualq.logs.reading.decisions import LARGEST
 from dualq.logs.reading.engines import reading
-from dualq.logs.reading.episodes import episodes_of, with_clock, with_flag, with_gaps, with_order
+from dualq.logs.reading.episodes import episodes_of, with_clock, with_flag, with_gaps
 from dualq.logs.reading.expressions import Table, row_number, window
 from dualq.logs.reading.number_columns import asked_numbers, with_action_bins
 from dualq.logs.reading.open_source import about_source, open_source
 from dualq.logs.reading.options import ActionBins, BinsAsked, Columns, Moment, OneColumn
+from dualq.logs.reading.order import with_order
 from dualq.logs.reading.period import part_of
 from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import ROW, Schema, checked_bins, schema_of, without_guess
