@@ -48,6 +48,44 @@ def test_a_changed_helper_in_another_file_is_compiled_anew(tmp_path):
     assert len(list((tmp_path / "cache" / "dualq").iterdir())) == 2  # one folder per state of the sources
 
 
+KEPT = """
+import sys
+import numpy as np
+from dualq.base.kernels import kernel
+
+@kernel
+def ramp(n):
+    x = np.empty(n)
+    for i in range(n):
+        x[i] = i
+    return x
+
+@kernel
+def total(n):
+    return ramp(n).sum()
+
+print(ramp(4).tolist(), sum(ramp.stats.cache_hits.values()), "numba.misc.gdb_hook" in sys.modules)
+if sys.argv[1:]:
+    print(total(4), sum(total.stats.cache_hits.values()))
+"""
+
+
+@pytest.mark.slow
+def test_kept_code_runs_without_what_compiles_and_new_code_may_call_it(tmp_path):
+    (tmp_path / "kept.py").write_text(KEPT)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+
+    def run(*words):
+        command = [sys.executable, "-B", "kept.py", *words]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.splitlines()
+
+    assert run() == ["[0.0, 1.0, 2.0, 3.0] 0 True"]
+    assert run() == ["[0.0, 1.0, 2.0, 3.0] 1 False"]
+    assert run("total") == ["[0.0, 1.0, 2.0, 3.0] 1 False", "6.0 0"]
+    assert run("total") == ["[0.0, 1.0, 2.0, 3.0] 1 False", "6.0 1"]
+
+
 def double(x):
     return x + x
 

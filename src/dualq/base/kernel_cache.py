@@ -29,6 +29,7 @@ from typing import Protocol
 import llvmlite
 import numba
 from numba.core.compiler import CompileResult
+from numba.core.runtime.nrt import rtsys
 from numba.core.serialize import dumps
 
 from dualq.base.files import write_whole
@@ -98,10 +99,6 @@ class Codegen(Protocol):
 class Context(Protocol):
     """What of Numba's knows what code is for."""
 
-    def refresh(self) -> None:
-        """Learn what was added since."""
-        ...
-
     def codegen(self) -> Codegen:
         """What makes code for its processor."""
         ...
@@ -138,7 +135,7 @@ class KernelCache:
 
     def load_overload(self, sig: object, target_context: Context) -> CompileResult | None:
         """The compiled function for these types, or None."""
-        target_context.refresh()
+        rtsys.initialize(target_context)  # what arrays need; all that compiling needs would take ten times as long
         key = (sig, target_context.codegen().magic_tuple(), self._source)
         path = self._path(key)
         content = path and _content(path)

@@ -38,7 +38,7 @@ class TableStream:
     """The rows of a TableLog, in time order."""
 
     def __init__(self, opened: Source, counted: Counted):
-        q = counted.questions
+        q = counted.questions if opened.reopen is None else counted.questions.on(opened.table)
         if q.schema.time is None and not q.ordered:
             raise LogError(f"{opened.name}: the rows of this table have no order; give a time column")
         self.opened, self.counted = opened, counted
@@ -70,7 +70,9 @@ def time_order(q: Questions) -> list[str]:
     by_row = q.schema.time == ROW
     order = ["t"] if by_row else [*q.e, "t"] if q.restarts() else ["t", *q.e]
     windows = q.repeats or q.last is not None or not q.schema.next_state
-    moved = bool(q.e) and windows  # engines leave the rows of a window by its partitions
+    moved = bool(q.e) and windows and not q.stands  # engines leave the rows of a window by its partitions
+    if q.stands and order == [*q.e, "t"]:
+        return []
     return [] if q.ordered and not moved and (by_row or q.in_order(order)) else order
 
 

@@ -49,12 +49,14 @@ def difference_in(trace: Trace, marked: Array, others: Array, values: Array) -> 
     use, k, n = _compared(pair, marked, others, size)
     if not use.any():
         return Difference(1.0, 0)
-    pair, row, x = pair[use], marked[use], values[use]
+    row, x, t = marked, values, trace.t
+    if not use.all():  # most logs have no row to leave out: nothing need be copied then
+        pair, row, x, t = (column[use] for column in (pair, row, x, t))
     found = _alike(pair, row, x, size)
     usual = _means(pair[~row], x[~row], size)
     p = found.p_value
     if not trace.restarts and np.isfinite(trace.t).all():
-        p = max(p, _with_shocks(trace.t[use], pair, row, x - usual[pair], k, n))
+        p = max(p, _with_shocks(t, pair, row, x - usual[pair], k, n))
     return Difference(p, found.tested, float(x[row].mean()), float((k * usual).sum() / k.sum()))
 
 
@@ -63,7 +65,7 @@ def _compared(group: Array, marked: Array, others: Array, size: int) -> tuple[Ar
     known = group >= 0
     k, n = (np.bincount(group[rows & known], minlength=size) for rows in (marked, others))
     enough = (k >= FEWEST_IN_ROW) & (n >= FEWEST_IN_ROW)
-    use = known & enough[np.where(known, group, 0)] & (marked | others)
+    use = known & enough[group] & (marked | others)  # a group of -1 is looked up too, and not known
     return use, np.where(enough, k, 0), n
 
 

@@ -6,7 +6,7 @@ read in part: whole episodes, drawn by a hash of their name, or the latest rows 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,7 +15,8 @@ import numpy as np
 
 from dualq.logs.reading.column_types import seconds
 from dualq.logs.reading.counting import Counted, flags_of
-from dualq.logs.reading.expressions import Expression, Kind, literal, null, same
+from dualq.logs.reading.engines import batches
+from dualq.logs.reading.expressions import Expression, Kind, Table, arrow_schema, null, same
 from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import ROW, Bins
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 MOST_ROWS = 5_000_000
+CHUNK = 1 << 17  # rows decoded at a time
 ROWS = "the order of the rows"  # what early rows are told from late ones by, where there is no other clock
 
 
@@ -75,7 +77,7 @@ class Trace:
     def first(self) -> Array:
         """Whether a row is the first of its episode: of the column's, or after an end."""
         first = np.ones(len(self), bool)
-        first[1:] = (np.diff(self.episode) != 0) | self.ended[:-1] | self.cut[:-1]
+        first[1:] = (self.episode[1:] != self.episode[:-1]) | self.ended[:-1] | self.cut[:-1]
         return first
 
     @cached_property
@@ -134,64 +136,126 @@ class Trace:
 def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
     """Of a log that lies in an engine; where that has no order, its rows episode by episode, or as they stand."""
     q, rows = counted.questions, counted.counts.total + counted.dropped
-    table = q.followed(raw=True)
-    bad = q.bad(table) if q.skip_bad else literal(False)
-    table = table.mutate(bad=bad)
-    whole = rows <= most
-    if not whole and q.e:
-        parts = -(-rows // most)
-        table = table.filter(same(table[q.e[0]].hash() % parts, 0))
-    elif not whole:
-        table = (table.order_by(table.t.desc()) if "t" in table.columns else table).limit(most)
+    table, states, actions = _in_part(q, rows, most), counted.states, counted.actions
     binned = [c for c in q.schema.state if c in q.bins]
     raw = {c: f"raw{list(q.schema.columns).index(c)}" for c in binned}
     after = dict(zip(q.schema.state, q.schema.next_state, strict=False))
     raw_next = {c: f"raw{list(q.schema.columns).index(after[c])}" for c in binned if c in after}
-    order = [*q.e, *(["t"] if "t" in table.columns else [])]
-    names = [*q.s, *q.a, *q.n, *q.numbers, *(x for x in ("ended", "cut", "gap") if x in table.columns)]
-    names += [*order, "bad", *raw.values(), *raw_next.values(), *(["p"] if "p" in table.columns else [])]
+    flags = [x for x in ("ended", "cut", "gap", "bad") if x in table.columns]
     column, by = shared_clock(q) if "t" in table.columns else (None, "")
     clocks = {"t_number": _number(table.t) if "t" in table.columns else null("float64")}
-    clocks |= {} if column is None else {"clock": _number(table[column])}
-    found = (table.order_by(order) if order else table).select(*names, **clocks).to_pyarrow()
-    states, actions = counted.states, counted.actions
-    s, s_next = (states.found_in(found, names) for names in (q.s, q.n))
-    ended, cut, bad = (flags_of(found, name) for name in ("ended", "cut", "bad"))
-    episode = _changes([found[e] for e in q.e], found.num_rows)
-    begins = np.flatnonzero(np.diff(episode, prepend=-1))
-    numbers = {name: found[name].to_numpy() for name in q.numbers}
+    clocks |= {} if column in (None, "t") else {"clock": _number(table[column])}
+    floats = [*raw.values(), *raw_next.values(), *(["p"] if "p" in table.columns else []), *clocks]
+    begins = _Beginnings(q.e)
+
+    def decoded(part: pa.Table) -> dict[str, Array]:
+        """One part of the rows, in arrays."""
+        found = {"s": states.found_in(part, q.s), "s_next": states.found_in(part, q.n)}
+        found |= {"a": actions.found_in(part, q.a), "begins": begins.among(part)}
+        found |= {name: part[name].to_numpy() for name in q.numbers} | {name: flags_of(part, name) for name in flags}
+        return found | {name: _floats(part[name]) for name in floats}
+
+    names = [*q.s, *q.a, *q.n, *q.numbers, *q.e, *flags, *(x for x in floats if x not in clocks)]
+    found = _read(table.select(*names, **clocks), decoded)
+    none = np.zeros(found["s"].size, bool)
+    ended, at = found.get("ended", none), found.get("clock", found["t_number"])
     return Trace(
-        s=s,
-        a=actions.found_in(found, q.a),
-        r=numbers["r"],
-        s_next=s_next,
+        s=found["s"],
+        a=found["a"],
+        r=found["r"],
+        s_next=found["s_next"],
         ended=ended,
-        cut=cut,
-        bad=bad,
-        episode=episode,
-        t=found["t_number"].to_numpy().astype(float),
+        cut=found.get("cut", none),
+        bad=found.get("bad", none),
+        episode=np.cumsum(found.pop("begins")) - 1 if q.e else np.zeros(none.size, np.int64),
+        t=found["t_number"],
         shape=(len(states.labels), len(actions.labels)),
-        costs={column: numbers[name] for name, column in zip(q.c, q.schema.costs, strict=True)},
-        propensity=_floats(found["p"]) if "p" in found.column_names else None,
-        raw={column: _floats(found[name]) for column, name in raw.items()},
-        raw_next={column: _floats(found[name]) for column, name in raw_next.items()},
+        costs={column: found[name] for name, column in zip(q.c, q.schema.costs, strict=True)},
+        propensity=found.get("p"),
+        raw={column: found[name] for column, name in raw.items()},
+        raw_next={column: found[name] for column, name in raw_next.items()},
         bins={column: q.bins[column] for column in binned},
         dates="t" in table.columns and table.t.type().is_temporal(),
         has_episodes=bool(q.e),
         restarts=q.restarts(),
-        numbered=len(q.e) == 1 and _runs(found.schema.field(q.e[0]).type),
-        gap=flags_of(found, "gap") if "gap" in found.column_names else None,
+        numbered=len(q.e) == 1 and _runs(table[q.e[0]].type()),
+        gap=found.get("gap"),
         flagged=bool(ended.any()),
         early=q.early,
-        whole=whole,
-        clock=None if column is None else Clock(found["clock"].to_numpy().astype(float), kind_of_clock(q, column), by),
+        whole=rows <= most,
+        clock=None if column is None else Clock(at, kind_of_clock(q, column), by),
         names={
             "time": str(q.schema.time),
             "episode": " and ".join(q.schema.episode),
             "reward": q.schema.reward,
         },
-        labels=found.select(q.e).take(begins),
+        labels=begins.labels(table),
     )
+
+
+def _in_part(q: Questions, rows: int, most: int) -> Table:
+    """The rows in order; of a log with more than `most`, whole episodes drawn by a hash, or the latest."""
+    parts = -(-rows // most)
+
+    def drawn(table: Table, column: str) -> Table:
+        return table.filter(same(table[column].hash() % parts, 0))
+
+    before = parts > 1 and q.apart  # then the other episodes need not be linked first
+    q = replace(q, table=drawn(q.table, q.schema.episode[0])) if before else q
+    table = q.followed(raw=True)
+    table = table.mutate(bad=q.bad(table)) if q.skip_bad else table
+    order = [*q.e, *(["t"] if "t" in table.columns else [])]
+    if parts > 1 and q.e and not before:
+        table = drawn(table, q.e[0])
+    elif parts > 1 and not q.e:
+        table = (table.order_by(table.t.desc()) if order else table).limit(most)
+        return table.order_by(order) if order else table
+    return table.order_by(order) if order and not q.stands else table
+
+
+def _read(table: Table, decoded: Callable[[pa.Table], dict[str, Array]]) -> dict[str, Array]:
+    """All rows, decoded a part at a time: the engine's own words for them are never there together."""
+    import pyarrow as pa
+
+    reader, parts = batches(table, CHUNK), []
+    for batch in reader:
+        parts.append(decoded(pa.Table.from_batches([batch])))
+    parts = parts or [decoded(reader.schema.empty_table())]
+    return {name: np.concatenate([part.pop(name) for part in parts]) for name in list(parts[0])}
+
+
+class _Beginnings:
+    """Where another label begins among sorted rows, which come part by part."""
+
+    def __init__(self, columns: list[str]):
+        self.columns, self.found, self.last = columns, [], None
+
+    def among(self, part: pa.Table) -> Array:
+        """(rows,) whether the label of a row is not that of the row before."""
+        import pyarrow as pa
+
+        if not self.columns:
+            return np.zeros(part.num_rows, bool)
+        rows = part.select(self.columns)
+        known = 0 if self.last is None else 1
+        both = pa.concat_tables([self.last, rows]) if self.last is not None else rows
+        begins = np.zeros(both.num_rows, bool)
+        begins[:1] = True
+        for column in both.columns:
+            codes = column.combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            begins[1:] |= np.diff(codes) != 0
+        begins = begins[known:]
+        self.found.append(rows.take(np.flatnonzero(begins)))
+        self.last = rows.slice(part.num_rows - 1) if part.num_rows else self.last
+        return begins
+
+    def labels(self, table: Table) -> pa.Table:
+        """The labels that begin, in the order of the rows; in the types that Ibis has for them."""
+        import pyarrow as pa
+
+        if not self.columns:
+            return pa.table({})
+        return pa.concat_tables(self.found).cast(arrow_schema(table.select(*self.columns)))
 
 
 def _floats(column: pa.ChunkedArray) -> Array:
@@ -199,11 +263,9 @@ def _floats(column: pa.ChunkedArray) -> Array:
     return column.to_numpy().astype(float, copy=False)
 
 
-def _runs(kind: pa.DataType) -> bool:
+def _runs(kind: Kind) -> bool:
     """Whether a type is one of numbers or dates."""
-    import pyarrow.types as types
-
-    return types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_temporal(kind)
+    return (kind.is_numeric() and not kind.is_boolean()) or kind.is_temporal()
 
 
 def shared_clock(q: Questions) -> tuple[str | None, str]:
@@ -228,14 +290,3 @@ def _counts(kind: Kind) -> bool:
 
 def _number(time: Expression) -> Expression:
     return seconds(time) if _counts(time.type()) else null("float64")
-
-
-def _changes(columns: list[pa.ChunkedArray], rows: int) -> Array:
-    """0 for the first label, 1 for the next, ... of sorted rows."""
-    if not columns or rows == 0:
-        return np.zeros(rows, np.int64)
-    other = np.zeros(rows - 1, bool)
-    for column in columns:
-        codes = column.combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        other |= np.diff(codes) != 0
-    return np.concatenate([[0], np.cumsum(other)])

@@ -194,7 +194,7 @@ def _repeats(opened: Source, q: Questions, rows: int, at_once: bool = True) -> b
     """Whether some time repeats in a log that has next states; looked for at once unless the log is long."""
     if not (q.schema.next_state and q.schema.episode and q.schema.time not in (None, "row")):
         return False
-    if at_once != (rows <= CHECKED_ROWS):
+    if q.stands or at_once != (rows <= CHECKED_ROWS):
         return False
     with reading(opened.name):
         return bool(q.repeated().to_pyarrow().as_py())

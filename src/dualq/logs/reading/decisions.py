@@ -8,8 +8,9 @@
     e0 ..  t                   episode and time
 
 Without columns for it the next state is that of the next row of the episode by time, `lead() over (partition by e order
-by t)`, and NULL where there is none, the episode was cut off, or a gap in a regular clock follows. A number that is not
-finite is no label: NULL.
+by t)`, and NULL where there is none, the episode was cut off, or a gap in a regular clock follows. Where the rows stand
+in that order already (`stands`) it is that of the row below, and nothing is sorted: a sixth of the time, and no memory.
+A number that is not finite is no label: NULL.
 
 With last="ended" (or "cut") every episode's last row ended it (or was where its recording stopped), unless a flag says
 the other. Rows that have no place in time (`skip_bad`) are taken out, and no row is linked across them: `unplaced`.
@@ -78,6 +79,8 @@ class Decisions:
     last: str | None = None  # "ended" or "cut": what an episode's last row is
     early: bool = False  # whether last="ended" leaves out episodes that go on to the last time of the log
     counter: bool = False  # whether time counts the steps of each episode
+    stands: bool = False  # whether the rows stand episode by episode, in the order of time, no time twice
+    copied: bool = False  # whether the table is a copy that was put into this order (order.py)
     step: float | None = None  # of a regular clock, in seconds if it is a date: no row is linked across a gap
     unplaced: str | None = None  # how rows without a place in time break links: by their place in the "file", or all
     #                              links of their "episode"; None: there are none, or gaps in a regular clock tell
@@ -133,8 +136,8 @@ class Decisions:
     # ---- rows
 
     def on(self, table: Table) -> Self:
-        """The same questions to the same log, opened anew."""
-        return replace(self, table=table)
+        """The same questions to the same log, opened anew: its rows, as they stand there."""
+        return replace(self, table=table, stands=self.stands and not self.copied, copied=False)
 
     def columns(self, raw: bool = False) -> Table:
         """The table in the columns named above, and with `raw` the used columns as they are (raw0 ..), and numbers."""
@@ -187,6 +190,16 @@ class Decisions:
         """The same without flags for last rows: nothing that moves rows, or that costs more than reading them."""
         return replace(self, last=None)
 
+    @property
+    def marks(self) -> list[str]:
+        """Columns of the table that play no part of their own, and are needed all the same."""
+        return [LAST] if LAST in self.table.columns else []
+
+    @property
+    def apart(self) -> bool:
+        """Whether the rows of an episode are linked, timed and ended as if there were no other episodes."""
+        return bool(self.e) and self.schema.time != ROW and not self.early and self.unplaced is None
+
     def with_last(self) -> Table:
         """The table as it is, with a column that marks last rows."""
         table = self.table
@@ -197,6 +210,8 @@ class Decisions:
 
     def is_last(self, table: Table) -> Expression:
         """Whether a row of `columns` has the greatest time of its episode."""
+        if self.stands and not self.early:
+            return self._beside(table, table.t, 1).isnull()
         latest = table.t.max().over(window(group_by=[table[e] for e in self.e]))
         return self._at(table.t, latest)
 
@@ -281,24 +296,26 @@ class Decisions:
         if "astray" in table.columns:
             lost.append(table.astray)
         if "crossed" in table.columns:
-            lost.append(self._over(table.crossed.lead(), table) > table.crossed)
+            lost.append(self._beside(table, table.crossed, 1) > table.crossed)
         held = [one.fill_null(False) for one in lost]
         return functools.reduce(operator.or_, held) if held else None
 
     def _with_next(self, table: Table, careful: bool) -> Table:
-        following = {name: self._over(table[own].lead(), table) for name, own in zip(self.n, self.s, strict=True)}
+        following = {name: self._beside(table, table[own], 1) for name, own in zip(self.n, self.s, strict=True)}
         following |= self._numbers_follow(table)
-        after = self._over(table.t.lead(), table)
+        after = self._beside(table, table.t, 1)
         lost = self._lost(table)
         if lost is not None:
             following["lost"] = lost
         if self.step is not None:
             following["gap"] = seconds(after) - seconds(table.t) > GAP * self.step
-        if self.schema.time != ROW:
+        if self.schema.time != ROW and self.stands:
+            following["again"] = literal(False)
+        elif self.schema.time != ROW:
             following["again"] = same(table.t, after)
             if careful:  # both rows of two are bad, and the one before has no known successor
-                following["again"] |= same(table.t, self._over(table.t.lag(), table)).fill_null(False)
-                following["fork"] = same(after, self._over(table.t.lead(2), table))  # the next of two rows: which?
+                following["again"] |= same(table.t, self._beside(table, table.t, -1)).fill_null(False)
+                following["fork"] = same(after, self._beside(table, table.t, 2))  # the next of two rows: which?
         table = table.mutate(**following)
         held = [table[name].fill_null(False) for name in ("lost", "fork", "gap") if name in table.columns]
         if not held:
@@ -312,13 +329,21 @@ class Decisions:
         if not pairs:
             return {}
         known = functools.reduce(operator.and_, [table[s].notnull() for _, s in pairs])
-        first = self._over(known.ifelse(literal(0), null("int8")).lead(), table)
+        first = self._beside(table, known.ifelse(literal(0), null("int8")), 1)
         return {n: first for n, _ in pairs[:1]} | {n: literal(0).cast("int8") for n, _ in pairs[1:]}
 
-    def _over(self, value: Expression, table: Table) -> Expression:
-        if self.schema.time == ROW and not self.e:
-            return value  # the rows as they come: nothing to sort
-        return value.over(window(group_by=[table[e] for e in self.e], order_by=[table.t]))
+    def _beside(self, table: Table, value: Expression, by: int) -> Expression:
+        """The value so many rows later in the same episode, or before where `by` is less than 0; NULL past its ends."""
+
+        def moved(column: Expression) -> Expression:
+            return column.lead(by) if by > 0 else column.lag(-by)
+
+        if not self.stands and (self.e or self.schema.time != ROW):
+            return moved(value).over(window(group_by=[table[e] for e in self.e], order_by=[table.t]))
+        if not self.e:
+            return moved(value)  # the rows as they come: nothing to sort
+        inside = functools.reduce(operator.and_, [same(moved(table[e]), table[e]) for e in self.e])
+        return inside.ifelse(moved(value), null(value.type()))
 
     # ---- bad rows
 

@@ -366,6 +366,11 @@ def zone_of(moments: Expression) -> str | None:
     return kind.timezone if isinstance(kind, dt.Timestamp) else None
 
 
+def arrow_schema(table: Table) -> pa.Schema:
+    """The types of a table's columns, in Arrow's words."""
+    return cast("ir.Table", table).schema().to_pyarrow()
+
+
 def literal(value: object) -> Expression:
     """A value, the same in every row."""
     import ibis

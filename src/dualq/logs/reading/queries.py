@@ -28,7 +28,7 @@ class Questions(Decisions):
             sums["cut_known"] = table.cut.count()
         if not self.schema.next_state:
             sums |= self._extremes(table)
-        if not self.schema.next_state and not self.skip_bad:
+        if not self.schema.next_state and not self.skip_bad and not self.stands:
             sums |= {f"{e}_known": table[e].count() for e in self.e}
             if "again" in table.columns:
                 sums |= {"t_known": table.t.count(), "t_again": table.t.count(where=table.again)}
@@ -101,11 +101,23 @@ class Questions(Decisions):
             falls = (now < then) | (same(now, then) & falls)
         return not before.filter(falls.fill_null(False)).limit(1).count().to_pyarrow().as_py()
 
+    def rises(self) -> bool:
+        """Whether the rows as they stand are sorted by episode and time; each must have both, and no two the same."""
+        order = [*self.e, "t"]
+        table = self.plain.columns().select(*order)
+        table = table.mutate(**{f"before_{name}": table[name].lag() for name in order})
+        rises, unknown = literal(False), literal(False)
+        for name in reversed(order):
+            now, then = table[name], table[f"before_{name}"]
+            rises, unknown = (now > then) | (same(now, then) & rises), unknown | now.isnull()
+        wrong = unknown | (table.before_t.notnull() & ~rises.fill_null(False))
+        return not table.filter(wrong).limit(1).count().to_pyarrow().as_py()
+
     def jumps(self) -> Expression:
         """How many rows have a next_state that is not the state of the following row of their episode."""
         table = self.columns()
         table = table.mutate(over=self._over_here(table))
-        after = {f"after_{s}": self._over(table[s].lead(), table) for s in self.s}
+        after = {f"after_{s}": self._beside(table, table[s], 1) for s in self.s}
         table = table.mutate(**after)
         differs = literal(False)
         for s, n in zip(self.s, self.n, strict=True):
@@ -136,9 +148,9 @@ class Questions(Decisions):
         table = self.followed()
         table = table.mutate(bad=self.bad(table) if self.skip_bad else literal(False))
         table = table.mutate(over=self._over_here(table) | table.bad)
-        before = {"before_over": self._over(table.over.lag(), table)}
-        before |= {f"p{i}": self._over(table[s].lag(), table) for i, s in enumerate(self.s)}
-        before |= {f"led{i}": self._over(table[n].lag(), table) for i, n in enumerate(self.n)}
+        before = {"before_over": self._beside(table, table.over, -1)}
+        before |= {f"p{i}": self._beside(table, table[s], -1) for i, s in enumerate(self.s)}
+        before |= {f"led{i}": self._beside(table, table[n], -1) for i, n in enumerate(self.n)}
         table = table.mutate(**before)
         linked = ~table.before_over.fill_null(True)
         for i, s in enumerate(self.s):
@@ -165,7 +177,7 @@ class Questions(Decisions):
         """How often each state is the first of an episode: no row before it, or one where an episode was over."""
         table = self._with_a_place(self.columns())
         table = table.mutate(over=self._over_here(table))
-        before = self._over(table.over.lag(), table)
+        before = self._beside(table, table.over, -1)
         table = table.mutate(first=before.fill_null(True))
         table = table.filter(table.first, *(table[s].notnull() for s in self.s))
         return table.group_by(self.s).agg(n=table.count())

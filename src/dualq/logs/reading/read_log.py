@@ -29,6 +29,7 @@ from dualq.logs.reading.expressions import Table, row_number, window
 from dualq.logs.reading.number_columns import asked_numbers, with_action_bins
 from dualq.logs.reading.open_source import about_source, open_source
 from dualq.logs.reading.options import ActionBins, BinsAsked, Columns, Moment, OneColumn
+from dualq.logs.reading.order import with_order
 from dualq.logs.reading.period import part_of
 from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import ROW, Schema, checked_bins, schema_of, without_guess
@@ -278,7 +279,8 @@ def _understood(opened: Source, asked: Questions, given: Mapping[str, Columns]) 
     with reading(opened.name):
         facts = episodes_of(asked)
     opened, asked = with_flag(opened, asked, facts, given)
-    return with_gaps(opened, asked, facts)
+    opened, asked = with_gaps(opened, asked, facts)
+    return opened, with_order(opened, asked, facts)
 
 
 def _check_once(opened: Source, columns: Iterable[str]) -> None:
