@@ -14,7 +14,7 @@ from rich.console import Console
 
 import dualq
 from dualq import problems
-from dualq.app.report import charts, drawing, page
+from dualq.app.report import charts, page
 from dualq.app.report.html import policy_rules, report_html
 from dualq.app.report.limit_words import guarantees
 from dualq.app.report.rules import DEPTH, rules_of
@@ -446,7 +446,7 @@ def test_intervals_stand_where_their_numbers_are():
         charts.Interval("one", 0.0, 10.0),
         charts.Interval("two", 2.5, 7.5, value=5.0, sure=True),
     ]
-    svg = drawing.intervals(rows)
+    svg = charts.intervals(rows)
     line = r'<line transform="translate\(([\d.]+),[\d.]+\)" x2="([\d.]+)" y2="0" stroke="(#\w+)"'
     (first, second), dot = re.findall(line, svg), re.search(r'<path transform="translate\(([\d.]+),[^>]*"(#\w+)"', svg)
     start, width = float(first[0]), float(first[1])
@@ -455,57 +455,6 @@ def test_intervals_stand_where_their_numbers_are():
     assert float(second[1]) == pytest.approx(width / 2, abs=0.1)
     assert float(dot[1]) - start == pytest.approx(width / 2, abs=0.1)
     assert (first[2], second[2], dot[2]) == (charts.ACCENT, charts.SURE, charts.SURE)  # what is sure: another ink
-
-
-def marks(svg):
-    """What a drawing shows: words, lines, dots and bars, their inks and where they stand."""
-    outer = [float(x) for x in re.search(r'<g fill="none"[^>]*translate\(([\d.]+),([\d.]+)\)', svg).groups()]
-    svg = re.sub(r'<g transform="translate\(0.5,([\d.]+)\)">', r"<axis \1>", svg)
-    found, axis = [], (0.0, 0.0)
-    for part in re.findall(r"<axis [\d.]+>|role-mark|<(?:text|line|path)\b[^>]*>[^<]*", svg):
-        if part.startswith("<axis"):
-            axis = (0.5, float(part[6:-1]))
-        elif part == "role-mark":
-            axis = (0.0, 0.0)
-        elif ' opacity="0"' in part:  # Vega leaves out numbers that touch each other
-            continue
-        elif place := re.search(r"translate\((-?[\d.]+),(-?[\d.]+)\)", part):
-            x, y = (float(p) + o + a for p, o, a in zip(place.groups(), outer, axis, strict=True))
-            ink = re.search(r'(?:fill|stroke)="(#\w+)"', part)[1]
-            long = [float(n) for n in re.findall(r' [xy]2="(-?[\d.]+)"', part)]
-            found.append((part.rpartition(">")[2], ink, part[1:5], x, y, *long))
-        elif bar := re.search(r'd="M0,([\d.]+)h([\d.]+)v17h', part):
-            found.append(("", re.search(r'fill="(#\w+)"', part)[1], "bar", outer[0], *map(float, bar.groups())))
-    return sorted(found)
-
-
-@pytest.mark.parametrize("width", [charts.WIDE, charts.NARROW])
-@pytest.mark.parametrize(
-    ("low", "high"), [(-0.485, 43.67), (1200.0, 9875.5), (-3e-3, 4e-4), (-8.1e6, -2.5e6), (0.11, 0.97)]
-)
-def test_a_report_draws_what_vega_would(low, high, width):
-    """Every word, line and dot stands where vl-convert puts it, to two pixels."""
-    middle = low + (high - low) / 3
-    rows = [
-        charts.Interval("new & expected", middle, high, value=(middle + high) / 2),
-        charts.Interval("guaranteed", low, middle, sure=True),
-        charts.Interval("a point", middle, middle, value=middle),
-    ]
-    bars = [charts.Bar("never", 0), charts.Bar("10 to 99", 12), charts.Bar("1,000 or more", 4321)]
-    for ours, spec in (
-        (drawing.intervals(rows, width), charts.intervals_spec(rows, width)),
-        (drawing.bars(bars, width), charts.bars_spec(bars, width)),
-    ):
-        mine, theirs = marks(ours), marks(charts.svg(spec))
-        assert [mark[:3] for mark in mine] == [mark[:3] for mark in theirs]
-        for mark, other in zip(mine, theirs, strict=True):
-            np.testing.assert_allclose(mark[3:], other[3:], atol=2.0)
-
-
-def test_one_number_alone_is_drawn_in_the_middle():
-    svg = drawing.intervals([charts.Interval("all", 2.5, 2.5, value=2.5)])
-    assert re.findall(r">([^<]+)</text>", svg) == ["2.50", "all"]
-    assert 'transform="translate(358,' in svg
 
 
 def test_columns_may_have_any_name():

@@ -1,9 +1,8 @@
 """The charts of the report: SVG and HTML that need no network and no script, and print as they look.
 
 `intervals`, `bars`, `curve` and `shares` are Vega-Lite specifications, built with Altair; `svg` draws them with
-vl-convert, and the studio's page draws the same ones itself. The first two are in every report, which draws them
-without either (drawing.py). Each has its design width, and the page scales it to the text. The page's style finds the
-inks by their values, and turns them for dark screens: no other colours here.
+vl-convert, and the studio's page draws the same ones itself. Each has its design width, and the page scales it to the
+text. The page's style finds the inks by their values, and turns them for dark screens: no other colours here.
 `policy_map` is a table of coloured cells. What colours show is also written.
 """
 
@@ -281,3 +280,13 @@ def svg(spec: Row) -> str:
 
     drawn = vl_convert.vegalite_to_svg(spec)
     return drawn.replace('class="marks"', 'class="chart"', 1)  # the name that the page's style goes by
+
+
+def intervals(rows: Sequence[Interval], width: int = WIDE) -> str:
+    """`intervals_spec`, drawn."""
+    return svg(intervals_spec(rows, width))
+
+
+def bars(rows: Sequence[Bar], width: int = WIDE) -> str:
+    """`bars_spec`, drawn."""
+    return svg(bars_spec(rows, width))

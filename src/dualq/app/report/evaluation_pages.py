@@ -8,7 +8,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from dualq._version import __version__
-from dualq.app.report import charts, drawing, number_words
+from dualq.app.report import charts, number_words
 from dualq.app.report import evaluation_words as words
 from dualq.app.report.page import facts, figure, heading, listed, note, note_below, page, section, table, text
 from dualq.app.report.page import verdict as verdict_box
@@ -177,7 +177,7 @@ def quantile(confidence: float) -> float:
 
 def drawn(rows: Sequence[charts.Interval], confidence: float, promised: bool) -> str:
     """The picture on top."""
-    wide, narrow = (drawing.intervals(rows, width) for width in (charts.WIDE, charts.NARROW))
+    wide, narrow = (charts.intervals(rows, width) for width in (charts.WIDE, charts.NARROW))
     caption = f"Dots: expected; thin lines: {quantile(confidence):.3g} standard errors on both sides."
     if promised and any(row.sure for row in rows):
         caption += " Thick bars: guaranteed, on the conditions above."

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from dualq._version import __version__
-from dualq.app.report import charts, drawing
+from dualq.app.report import charts
 from dualq.app.report.limit_words import (
     bounds_words,
     cost_table,
@@ -91,7 +91,7 @@ def report_html(fit: Fit) -> str:
         f'<p class="muted">{_source(fit)}</p>',
         verdict(fit.verdict, verdict_words(fit), guarantees(fit), relied_on(fit) is not None),
         *(note(words, warn=True) for words in warnings(fit)),
-        _drawn(drawing.intervals, worth(fit), worth_caption(fit)),
+        _drawn(charts.intervals, worth(fit), worth_caption(fit)),
         *([section(UPDATED, *_updated(fit, fit.updated))] if fit.updated is not None else []),
         section(changes_heading(fit), *_changes(fit), *_policy(fit)),
         section("Why", *_why(fit)),
@@ -288,7 +288,7 @@ def _details(fit: Fit) -> list[str]:
         facts(read(fit)),
         heading("What the log covers"),
         _drawn(
-            drawing.bars, coverage_bars(fit), "Combinations of state and action, by how many rows of the log have them."
+            charts.bars, coverage_bars(fit), "Combinations of state and action, by how many rows of the log have them."
         ),
         facts(covered(fit)),
         heading("What was tested"),

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from dualq._version import __version__
-from dualq.app.report import charts, drawing
+from dualq.app.report import charts
 from dualq.app.report import number_words as words
 from dualq.app.report.page import facts, figure, heading, listed, note, note_below, page, section, table, text, tree
 from dualq.app.report.page import verdict as verdict_box
@@ -117,7 +117,7 @@ def worth(fit: NumberFit) -> list[charts.Interval]:
 
 def _worth(fit: NumberFit) -> str:
     rows = worth(fit)
-    wide, narrow = (drawing.intervals(rows, width) for width in (charts.WIDE, charts.NARROW))
+    wide, narrow = (charts.intervals(rows, width) for width in (charts.WIDE, charts.NARROW))
     return figure(wide, "What each policy is expected to earn. Lines: two standard errors on both sides.", narrow)
 
 
