@@ -66,6 +66,8 @@ def test_a_name_in_backticks_may_have_spaces_and_signs(rule, expression):
         ("order = 6 if stock_level <= 1 else 0", r"at letter 14, .*did you mean `stock level`, in backticks\?"),
         ("order = 6 if `stok level` <= 1 else 0", r"names 'stok level' at letter 14, .*did you mean `stock level`"),
         ("order = 6 if `stock level <= 1 else 0", "cannot be read at letter 14"),
+        ("order = 6 if 'ü' in ('Frühling',) else lager", "names 'lager' at letter 40"),
+        ("order = `stock level` + " + 40 * "_", "at letter 25, which is no column"),
         ("order = 6 if `stock level`() <= 1 else 0", r"'`stock level`\(\) <= 1' at letter 14, which is not allowed"),
     ],
 )

@@ -99,8 +99,8 @@ def parsed(
         raise LogError(
             f"the rule has {len(words):,} letters; {LONGEST:,} are the most: give a file of states and actions"
         )
-    words, given = words.strip(), words
-    words, odd = _with_plain_names(words)
+    given = words.strip()
+    words, odd = _with_plain_names(given)
     name, _, rest = words.partition("=")
     target = odd.get(name.strip(), name.strip())
     if len(action) != 1:
@@ -124,11 +124,10 @@ def parsed(
 
 
 def _with_plain_names(words: str) -> tuple[str, dict[str, str]]:
-    """The line with a name of letters for each in backticks, as long as it was, and what these stand for."""
+    """The line with a name for each in backticks, as long as it was, of a letter that it lacks; what they stand for."""
     found = dict.fromkeys(name for name in QUOTED.findall(words) if name)
-    plain = {name: f"_{np.base_repr(i, 36).lower():0>{len(name) + 1}}" for i, name in enumerate(found)}
-    while any(one in words for one in plain.values()):
-        plain = {name: f"_{one[:-1]}" for name, one in plain.items()}
+    letter = next(letter for letter in map(chr, range(0x4E00, 0x9FFF)) if letter not in words[:LONGEST])
+    plain = {name: f"{letter}{np.base_repr(i, 36):0>{len(name) + 1}}" for i, name in enumerate(found)}
 
     def replaced(match: re.Match[str]) -> str:
         return plain[match[1]] if match[1] else match[0]
@@ -161,6 +160,7 @@ class _Checked:
 
     def __init__(self, words: str, rest: str, state: tuple[str, ...], known: Mapping[str, Collection[Label]]):
         self.words, self.state, self.known = words, state, known
+        self.parsed = rest.strip().encode()  # places in it are counted in bytes
         self.before = len(words) - len(rest.lstrip())
         self.names: list[str] = []
 
@@ -240,7 +240,7 @@ class _Checked:
         self.names.append(name)
 
     def _at(self, node: ast.AST) -> int:
-        return self.before + getattr(node, "col_offset", 0) + 1
+        return self.before + len(self.parsed[: getattr(node, "col_offset", 0)].decode()) + 1
 
     def _refuse(self, node: ast.AST, kind: str, hint: str | None = None) -> NoReturn:
         at = self._at(node) - 1
