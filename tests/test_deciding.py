@@ -169,7 +169,7 @@ def test_the_command_writes_all_or_nothing_and_says_what_is_wrong(tmp_path, caps
         (["act", str(tmp_path / "run")], "say what to decide"),
         (["act", str(tmp_path / "run"), "--state", "0", "--case", "x"], "must be a whole number"),
         (["act", str(tmp_path / "run"), "--state", "5"], "no state 5; known are 0, 1. To have an answer all the same"),
-        (["act", str(tmp_path / "run"), "--state", '{"s": 1}'], "give state, all of them and no other; got s\n"),
+        (["act", str(tmp_path / "run"), "--state", '{"s": 1}'], "give state, and nothing else; got s\n"),
         (["act", str(tmp_path / "run"), "--state", "5", "--default", "9"], "--default 9: no action 9; known are 0, 1"),
         ([*words, str(tmp_path / "no.csv"), "--default", "9"], "--default 9: no action 9; known are 0, 1"),
     ):

@@ -50,7 +50,7 @@ def test_several_columns():
     assert labels.index((0, "summer")) == labels.index({"season": "summer", "stock": 0}) == 2
     assert labels.columns() == {"stock": [0, 1, 0], "season": ["winter", "winter", "summer"]}
     assert labels.describe(1) == "stock=1, season='winter'"
-    with pytest.raises(ModelError, match="give stock and season, all of them and no other; got stock"):
+    with pytest.raises(ModelError, match="give stock and season, and nothing else; got stock"):
         labels.index({"stock": 0})
 
 

@@ -181,7 +181,7 @@ def test_an_unknown_state_is_refused_or_gets_the_default():
     assert policy.act({"x": 3, "y": "b"}, default="wait") == "wait"
     with pytest.raises(LogError, match=r"no x and y \(3, 'b'\)"):
         policy.act({"x": 3, "y": "b"})
-    with pytest.raises(LogError, match="needs the columns x, y; got x"):
+    with pytest.raises(LogError, match="give x and y, and nothing else; got x"):
         policy.act({"x": 2}, default="wait")
 
 

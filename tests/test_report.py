@@ -406,7 +406,7 @@ def test_a_policy_map_has_a_cell_for_every_state_and_marks_those_with_few_rows(f
         [str(n) for n in (0, 1, 2, 3, 4, 6)],
     )
     for action, cells in (("6", 1), ("4", 1), ("3", 1), ("2", 2), ("1", 1), ("0", 6)):
-        assert len(re.findall(rf">{action}</td>", html)) == 2 * cells, action
+        assert len(re.findall(rf">{action}</span></td>", html)) == 2 * cells, action
     # 0 and 5 rows are few, 10 are not: two of the three columns, four states each, in both panels.
     assert html.count('class="thin"') == 2 * 2 * 4
     colours = re.findall(r"background-color:(#\w+)", html)

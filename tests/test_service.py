@@ -56,7 +56,7 @@ def test_it_answers_as_the_fit_does(run, client):
     ("where", "body", "said"),
     [
         ("act", {"state": {"state": 7}}, "no state 7; known are 0, 1"),
-        ("act", {"state": {"stock": 1}}, "give state, all of them and no other; got stock"),
+        ("act", {"state": {"stock": 1}}, "give state, and nothing else; got stock"),
         ("act", {"state": {"state": [1]}}, "body.state.state"),
         ("act", {}, "body.state: Field required"),
         ("act_many", {"states": {"x": [1]}}, "the state needs the columns state; state is missing"),

@@ -238,7 +238,7 @@ def test_the_page_may_say_of_a_log_what_read_log_takes():
     assert set(parts) == {option.name for option in READING.values() if option.is_column} | {"costs"}
 
 
-def test_what_was_chosen_of_a_log_is_kept_with_it(served, orders):
+def test_what_was_chosen_of_a_log_is_kept_with_it(served, orders, tmp_path):
     """Another tab asks the server, and finds it; of another log under the same name it is not taken."""
     log = served.json("POST", "/api/logs", orders.read_bytes(), X_File_Name="orders.csv")[1]["id"]
     parts = {"state": ["stock"], "time": ["row"]}
@@ -249,9 +249,10 @@ def test_what_was_chosen_of_a_log_is_kept_with_it(served, orders):
     assert found[log] == chosen
     assert served.space.chosen(replace(served.space.log(log), path="elsewhere.csv")) is None
     given = replace(served.space.log(log), id="given", kind="given")  # named when the studio was started: no folder yet
-    served.space.choose(given, chosen)
-    assert served.space.chosen(given) == chosen
-    assert "given" not in {one["id"] for one in served.json("GET", "/api/logs")[1]}
+    space = Workspace.at(tmp_path, (given,))
+    space.choose(given, chosen)
+    assert space.chosen(given) == chosen
+    assert space.all_logs() == [given]
     assert served.json("POST", f"/api/logs/{log}/choose", {"more": {"pickle": 1}})[0] == 422
     assert served.json("POST", "/api/logs/none/choose", chosen)[0] == 404
     assert served.json("DELETE", f"/api/logs/{log}")[0] == 200

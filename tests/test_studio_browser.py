@@ -19,6 +19,8 @@ from pathlib import Path
 import pytest
 
 import dualq
+from dualq.app.report import charts
+from dualq.app.report.page import page as report_page
 from dualq.worlds import sample_log
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -187,6 +189,7 @@ def test_from_a_log_to_a_report(person, studio, tmp_path):
     person.accessible()
     page.get_by_label("Limit of stockout as a number").fill("0.0001")
     page.keyboard.press("Tab")
+    assert float(slider.get_attribute("min")) <= 0.0001 == float(slider.input_value())  # it reaches what was typed
     page.get_by_role("button", name="Take the nearest").click()
     page.wait_for_selector(".exact .verdict")
     page.get_by_role("button", name="Keep as a run").click()
@@ -216,10 +219,28 @@ def test_a_broken_log_and_a_run_that_is_stopped(person, tmp_path):
     page = person.page
     page.set_input_files("#file", written(tmp_path / "broken.csv", rows, NAMES))
     page.get_by_text("3 rows (rows 5, 91, 92): profit is missing").wait_for()
+    columns = page.url
+    page.get_by_role(
+        "link", name="Learn", exact=True
+    ).first.click()  # it would only fail: that is said beside the button
+    expect(page.get_by_role("alert")).to_contain_text("row 5 (line 6): profit is missing")
+    expect(page.get_by_role("button", name="Learn")).to_be_disabled()
+    person.accessible()
+    page.get_by_role("link", name="Back to the columns").click()
     page.get_by_label("Set bad rows aside").check()
     expect(line(page)).to_contain_text("--skip-bad")
+    other = page.context.new_page()  # another tab knows what was chosen
+    other.goto(person.address)
+    other.wait_for_selector(".drop")
+    other.goto(columns)
+    expect(other.get_by_label("Set bad rows aside")).to_be_checked()
+    other.close()
     page.get_by_role("link", name="Learn", exact=True).first.click()
     page.get_by_label("Name of the run").fill("broken")
+    page.get_by_label("The lowest that a reward can be").fill("-2")
+    page.get_by_label("The highest that a reward can be").fill("9")
+    page.get_by_label("The rows set aside are like the others").check()
+    expect(line(page)).to_contain_text("--reward-range=-2,9 --assume 'set aside'")
     page.get_by_role("button", name="Learn").click()
     page.get_by_role("button", name="Stop").click()
     page.get_by_text("stopped", exact=True).wait_for()
@@ -227,6 +248,8 @@ def test_a_broken_log_and_a_run_that_is_stopped(person, tmp_path):
     page.wait_for_selector(".verdict")
     page.get_by_text("Details", exact=True).click()
     expect(page.locator(".more")).to_contain_text("3 bad rows")
+    expect(page.locator(".more")).to_contain_text("-2 to 9, as you said")
+    expect(page.locator("#main")).to_contain_text("decisions from broken.csv")
 
 
 def test_a_run_that_was_done_before_the_page_heard_of_it_is_shown(person, tmp_path):
@@ -299,6 +322,20 @@ def test_the_shipped_log_on_a_telephone(studio, browser, scheme):
     somebody.fits()
     somebody.accessible()
     context.close()
+
+
+def test_maps_of_policies_are_not_cut_off_in_the_report(browser, tmp_path):
+    """Twelve columns across, with names of several words: at no width is a part of a map out of sight."""
+    actions = ["move left by one step", "stay where it is"]
+    cells = [charts.Cell(x, y, actions[(x + y) % 2], 5 * y) for x in range(12) for y in range(5)]
+    drawn = charts.policy_map([("new policy", cells), ("so far, most often", cells)], "position across", "y", actions)
+    (tmp_path / "map.html").write_text(report_page("maps", drawn))
+    for width in (1280, 390):
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.goto((tmp_path / "map.html").as_uri())
+        hidden = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
+        assert page.evaluate(hidden) == 0
+        page.close()
 
 
 def test_without_the_token_the_page_says_where_to_find_it(studio, browser):

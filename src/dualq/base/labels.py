@@ -68,7 +68,7 @@ class Labels:
         if isinstance(label, Mapping):
             if set(label) != set(self.names):
                 got = ", ".join(map(str, label))
-                raise LabelError(f"give {' and '.join(self.names)}, all of them and no other; got {got}", value=label)
+                raise LabelError(f"give {' and '.join(self.names)}, and nothing else; got {got}", value=label)
             label = tuple(label[name] for name in self.names)
         label = _plain(label)
         if not _is_plain(label):

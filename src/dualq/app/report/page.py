@@ -65,7 +65,8 @@ table.map td, .swatch { print-color-adjust: exact; -webkit-print-color-adjust: e
   .stack td, .stack td.number { display: grid; grid-template-columns: 8rem 1fr; border: 0; padding: .1rem 0;
     text-align: left; white-space: normal; }
   .stack td:empty { display: none; }
-  th, td { padding-right: .5rem; }
+  table { font-size: .85rem; }
+  th, td { padding-right: .4rem; }
   .stack td::before { content: attr(data-name); color: var(--muted); }
   table.map.slim td span { display: none; }
   table.map.slim th, table.map.slim td { padding: .2rem .05rem; height: 1.4rem; }

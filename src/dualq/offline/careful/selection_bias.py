@@ -7,7 +7,8 @@ Luck      `claimed` is the policy's value in the pooled model. It was chosen for
           the policy does as usual. In either model it gains something over what was usual, and
               reliability = gain found in the model with the other's rows / gain promised in the chooser's own
           both ways together, where pairs are few averaged over several deals: luck is not found again. Deals are drawn
-          by the counts themselves: were they the same for all logs, so would be their luck.
+          by the counts themselves: were they the same for all logs, so would be their luck. Counts are in the order of
+          the states, so that another order of the state's columns is another deal.
           The whole policy is evaluated anew, not only its first step with
           the chooser's V: part of V is luck too, and the policy goes where it is high. With c the occupancy less the
           usual one, of the policy that a half was asked about and of the one that it chose itself, what was found has

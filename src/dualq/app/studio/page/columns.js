@@ -1,12 +1,12 @@
 import { post } from "./api.js";
 import { binsEditor } from "./bins.js";
 import { bytes, copyable, count, h, head, note, put, say, section } from "./dom.js";
-import { PARTS, asked, choose, fresh, logOf, oddWords, remember, stopWords } from "./mapping.js";
+import { PARTS, asked, choose, fresh, logOf, oddWords, remember, stopWords, stopsOf } from "./mapping.js";
 
 export async function columns({ main, id, signal }) {
   const { log, chosen } = await logOf(id, signal);
   const reading = (words) => h("p", { class: "reading", role: "status" }, words);
-  const boxes = { preview: h("div", { class: "preview" }, reading(`Reading the first rows (${bytes(log.size)} in all) ...`)), board: h("div", { class: "board" }), told: h("div", {}, reading("Reading the log: all its rows, to see which part each column plays ...")), bins: h("div", {}), lines: h("div", {}), open: h("div", {}) };
+  const boxes = { preview: h("div", { class: "preview" }, reading(`Reading the first rows (${bytes(log.size)} in all) ...`)), board: h("div", { class: "board" }, reading("Reading the log: its first rows ...")), told: h("div", {}), bins: h("div", {}), lines: h("div", {}), open: h("div", {}) };
   const next = h("a", { class: "button primary", href: `#/log/${id}/tell`, "aria-disabled": "true" }, "What the log can tell");
   put(main,
     head(log.name, "Which part does each column play? dualq has guessed, and says why. Change what is wrong.",
@@ -28,7 +28,7 @@ export async function columns({ main, id, signal }) {
     choose(id, chosen);
     const mine = ++turn;
     boxes.told.classList.add("waiting");
-    if (!seen) put(boxes.told, reading("Reading the log: which part each column plays, episodes and clock, bad rows ..."));
+    if (!seen) put(boxes.board, reading("Reading the log: all its rows, for the part that each column plays, episodes and clock, and bad rows ..."));
     say("Looking at the log");
     try {
       const found = await post(`/logs/${id}/look`, { columns: asked(chosen, log.columns) }, signal);
@@ -38,7 +38,7 @@ export async function columns({ main, id, signal }) {
       else for (const part of ["state", "action", "reward"]) if (!chosen.parts[part]?.length && seen.parts[part]) chosen.parts[part] = seen.parts[part];
       remember(log, chosen, seen); choose(id, chosen);
       drawBoard(); drawTold(); drawPreview(); drawBins(); drawLines();
-      const ready = seen.lines && ["state", "action", "reward"].every((part) => seen.parts[part]?.length) && (!seen.stops || chosen.more.skip_bad);
+      const ready = seen.lines && ["state", "action", "reward"].every((part) => seen.parts[part]?.length) && !stopsOf(seen, chosen).length;
       next.setAttribute("aria-disabled", String(!ready));
       say(ready ? "The log can be read" : "The log cannot be read yet");
     } catch (error) {

@@ -63,13 +63,13 @@ export async function understood(id, signal) {
 const signature = (log, chosen) => JSON.stringify(Object.entries(asked(chosen, log.columns)).sort(([a], [b]) => a < b ? -1 : 1));
 
 export function remember(log, chosen, seen) {
-  const stops = seen.stops && !chosen.more.skip_bad ? stopWords(seen) : [];
-  const found = { asked: signature(log, chosen), columns: seen.proposed, lines: seen.lines, facts: seen.facts, stops };
+  const found = { asked: signature(log, chosen), columns: seen.proposed, lines: seen.lines, facts: seen.facts, stops: stopsOf(seen, chosen) };
   kept.set(`read:${log.id}`, found);
   return found;
 }
 
 // Why learning would stop.
 const STOP = "dualq learn would stop here: ";
+export const stopsOf = (seen, chosen) => chosen.more.skip_bad && !seen.stops ? [] : stopWords(seen);
 export const stopWords = (seen) => seen.suspicious.filter((words) => words.startsWith(STOP)).map((words) => words.replace(STOP, ""));
 export const oddWords = (seen) => seen.suspicious.filter((words) => !words.startsWith(STOP));
