@@ -5,9 +5,9 @@ uv run --all-extras --group bench python benchmarks/scale.py [--only learn exact
 learn     CPU seconds of the stages of `learn` with a certificate, ten rows a state, beside one exact solve of the true
           model; a Garnet (5 actions, 4 successors) and a queue, every state as likely. `slope` is that of log time over
           log states between the smallest and the largest. The saved fit in megabytes. --long: a million states too
-exact     solving known models: mazes, with the number of passes over the model or over the chain of a policy ("products");
-          a Garnet of a million states on one thread and on two (seconds of wall time, bits compared).
-          --long: a Garnet of ten million too
+exact     solving known models: mazes, with the number of passes over the model or over the chain of a policy
+          (products); a Garnet of a million states on one thread and on two (wall time, bits compared). --long: a
+          Garnet of ten million too
 rows      ten million rows of 14 states: read_log, coverage, blocks, learn; beside one bare GROUP BY of the same rows
           with their next states. --long: a hundred million too
 start     CPU seconds of commands, files in the cache of the disk and kernels compiled: the least of three
