@@ -96,7 +96,7 @@ def learn_once(kind, states):
 
 def maze_once(size, discount):
     """States, CPU seconds, products and the proven bound of one maze; the process's peak memory."""
-    solve_dynamic(problems.maze(80, discount=discount).mdp, TOLERANCE)  # kernels are compiled then
+    solve_dynamic(problems.maze(200, discount=0.9999).mdp, TOLERANCE)  # kernels are compiled then
     mdp = problems.maze(size, discount=discount).mdp
     found, spent = timed(lambda: solve_dynamic(mdp, TOLERANCE))
     return [mdp.num_states, spent, found.products, found.error_bound, peak()]
