@@ -1,10 +1,13 @@
 """Large: what `learn` costs as states and rows grow, what starting costs, and how large a saved fit is.
 
-uv run --all-extras --group bench python benchmarks/scale.py [--only learn rows start] [--long]
+uv run --all-extras --group bench python benchmarks/scale.py [--only learn exact rows start] [--long]
 
 learn     CPU seconds of the stages of `learn` with a certificate, ten rows a state, beside one exact solve of the true
           model; a Garnet (5 actions, 4 successors) and a queue, every state as likely. `slope` is that of log time over
           log states between the smallest and the largest. The saved fit in megabytes. --long: a million states too
+exact     solving known models: mazes, with the number of passes over the model or over the chain of a policy
+          (products); a Garnet of a million states on one thread and on two (wall time, bits compared). --long: a
+          Garnet of ten million too
 rows      ten million rows of 14 states: read_log, coverage, blocks, learn; beside one bare GROUP BY of the same rows
           with their next states. --long: a hundred million too
 start     CPU seconds of commands, files in the cache of the disk and kernels compiled: the least of three
@@ -23,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import product
 from pathlib import Path
 
 import duckdb
@@ -34,9 +38,12 @@ from common import markdown, publish
 import dualq
 from dualq import problems
 from dualq.offline import stages
+from dualq.solvers import solve_dynamic
 
 SIZES, LONG_SIZE = (1_000, 10_000, 100_000), 1_000_000
 ROWS_A_STATE = 10
+MAZES = (200, 500, 1_000, 1_115)  # cells a side; the largest has about a million states
+TOLERANCE = 1e-8
 
 
 def simulated(kind, states):
@@ -85,6 +92,27 @@ def learn_once(kind, states):
         dualq.Fit(proven).save(Path(folder) / "run")
         size = (Path(folder) / "run" / "solution.npz").stat().st_size / 1e6
     return [exact, reading + counting, modelling + solving, proving, peak(), size]
+
+
+def maze_once(size, discount):
+    """States, CPU seconds, products and the proven bound of one maze; the process's peak memory."""
+    solve_dynamic(problems.maze(200, discount=0.9999).mdp, TOLERANCE)  # kernels are compiled then
+    mdp = problems.maze(size, discount=discount).mdp
+    found, spent = timed(lambda: solve_dynamic(mdp, TOLERANCE))
+    return [mdp.num_states, spent, found.products, found.error_bound, peak()]
+
+
+def garnet_once(states):
+    """Seconds of wall time on one thread and on two, the least of three; products, bound, whether bits agree; peak."""
+    solve_dynamic(problems.garnet(1_000, 5, 4, discount=0.9, seed=1).mdp, TOLERANCE)
+    mdp, spent, answers = problems.garnet(states, 5, 4, discount=0.9, seed=1).mdp, {1: [], 2: []}, {}
+    for _ in range(3):
+        for threads, walls in spent.items():
+            os.environ["OMP_NUM_THREADS"], began = str(threads), time.perf_counter()
+            answers[threads] = solve_dynamic(mdp, TOLERANCE)
+            walls.append(time.perf_counter() - began)
+    same = bool((answers[1].V == answers[2].V).all())
+    return [min(spent[1]), min(spent[2]), answers[1].products, answers[1].error_bound, same, peak()]
 
 
 def rows_once(rows):
@@ -144,6 +172,22 @@ def learn_table(long):
     return markdown(names.split("|"), lines)
 
 
+def exact_table(long):
+    lines = []
+    for size, discount in product(MAZES, (0.99, 0.999, 0.9999)):
+        states, spent, products, bound, memory = apart("maze", size, discount)
+        known = [f"maze {size:,} × {size:,}, {discount:g}", f"{states:,}", f"{products:.0f}", f"{spent:.2f}", ""]
+        lines.append([*known, "", f"{bound:.0e}", f"{memory:.2f}"])
+    for states in (LONG_SIZE, *([10 * LONG_SIZE] if long else [])):
+        one, two, products, bound, same, memory = apart("garnet", states)
+        known = ["Garnet, .9", f"{states:,}", f"{products:.0f}", f"{one:.2f} (wall)", f"{two:.2f} (wall)"]
+        lines.append(
+            [*known, f"{one / two:.2f} ×, bits {'the same' if same else 'DIFFER'}", f"{bound:.0e}", f"{memory:.2f}"]
+        )
+    names = "model|states|products|seconds, one thread|two threads|gain by the second|proven bound|peak GB"
+    return markdown(names.split("|"), lines)
+
+
 def rows_table(long):
     lines = []
     for rows in (10**7, *([10**8] if long else [])):
@@ -166,9 +210,18 @@ def start_table():
     return markdown(["command", "CPU s", "bar"], lines)
 
 
+ONCE = {
+    "learn": lambda kind, states: learn_once(kind, int(states)),
+    "maze": lambda size, discount: maze_once(int(size), float(discount)),
+    "garnet": lambda states: garnet_once(int(states)),
+    "rows": lambda rows: rows_once(int(rows)),
+}
+TABLES = {"learn": learn_table, "exact": exact_table, "rows": rows_table, "start": lambda _: start_table()}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=["learn", "rows", "start"], default=["learn", "rows", "start"])
+    parser.add_argument("--only", nargs="+", choices=list(TABLES), default=list(TABLES))
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--once", nargs="+", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -176,13 +229,11 @@ def main():
         what, *arguments = given.once
         if what == "learn":
             learn_once(arguments[0], SIZES[0])  # kernels are compiled then
-        found = learn_once(arguments[0], int(arguments[1])) if what == "learn" else rows_once(int(arguments[0]))
-        print(json.dumps(found))
+        print(json.dumps(ONCE[what](*arguments)))
         return
     load = f"Load average {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores. CPU seconds.\n\n"
-    tables = {"learn": learn_table, "rows": rows_table, "start": lambda _: start_table()}
     for what in given.only:
-        publish(f"Large: {what} (benchmarks/scale.py)", load + tables[what](given.long))
+        publish(f"Large: {what} (benchmarks/scale.py)", load + TABLES[what](given.long))
 
 
 if __name__ == "__main__":

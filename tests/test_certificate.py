@@ -15,6 +15,7 @@ from dualq.base.errors import LogError, ModelError
 from dualq.logs.counts import Counts
 from dualq.proof.confidence_sets import confidence_sets
 from dualq.proof.evidence import Evidence
+from dualq.proof.floors import floor_of, plug_in_value
 from dualq.proof.ledger import Ledger
 from dualq.proof.noise import boundary
 from dualq.proof.successors import divergence, largest_gap, sup_over_ball, undominated
@@ -397,6 +398,21 @@ def test_policies_on_well_known_pairs_may_do_anything_where_a_state_has_none():
     truth = (0.5 + 0.9 * 0.04 * value_of_1) / (1.0 - 0.9 * 0.96)
     assert found.upper_supported < truth
     assert found.ceilings["1000"] >= truth
+
+
+def test_a_floor_needs_the_noise_of_its_own_pairs_alone():
+    """Sets of which only a policy's own pairs were asked for give the same bits; of others they know nothing."""
+    simulator = noisy_garnet()
+    log = simulator.record(3000, 0)
+    counts, blocks = log.counts(), dualq.counts_in_blocks(log)
+    policy = greedy(counts, 0.9).matrix
+    asked = np.array([policy.ravel() > 0.0, np.zeros(policy.size, bool)])
+    some, every = (confidence_sets(blocks, counts, 0.9, Ledger(0.05), which)["optimal"] for which in (asked, None))
+    np.testing.assert_array_equal(np.isfinite(some.noise), asked & np.isfinite(every.noise))
+    f = plug_in_value(every, policy, 5.0)
+    floors = [floor_of(sets, f, 0.0, np.ones(policy.shape, bool), policy, 1.0).value for sets in (some, every)]
+    assert floors[0].tobytes() == floors[1].tobytes()
+    assert floors[0].min() > 0.0  # it says something
 
 
 def test_informative_means_half_of_the_range_and_rows_needed_gets_there():

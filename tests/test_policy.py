@@ -55,6 +55,14 @@ def test_both_ways_to_solve_a_chain_agree_with_scipy(chain, bandwidth, transpose
     np.testing.assert_allclose(x, sp.linalg.spsolve(sp.csc_array(A), b), rtol=1e-9)
 
 
+def test_a_solve_in_pieces_has_the_same_bits(monkeypatch):
+    P, _ = (simulator := problems.garnet(400, 3, 5, discount=0.999, seed=0)).behaviour.chain(simulator.mdp)
+    b = np.random.default_rng(0).random(400)
+    whole = chains.solve_chain(P, 0.999, b)
+    monkeypatch.setattr(chains, "AT_A_TIME", 1)  # two sweeps a call
+    assert chains.solve_chain(P, 0.999, b).tobytes() == whole.tobytes()
+
+
 @pytest.mark.parametrize("transpose", [False, True])
 @pytest.mark.parametrize("discount", [0.0, 0.9, 0.99999, 1.0 - 1e-9])
 def test_few_states_are_solved_as_exactly_as_many(discount, transpose, monkeypatch):

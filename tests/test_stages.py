@@ -133,6 +133,28 @@ def test_stopping_between_stages_leaves_nothing_half_done(at, tmp_path, monkeypa
         )
 
 
+def test_parts_of_stages_are_named_where_they_last(monkeypatch):
+    """Of a log that counts as large: each round, of all rows and of either half; in any of them it can be stopped."""
+    log, begun = dualq.problems.garnet(30, 3, 3, discount=0.9, seed=0).record(steps=300, seed=0), []
+    monkeypatch.setattr(stages, "LASTING", 1)
+    fit = dualq.learn(log, discount=0.9, progress=begun.append)
+    learning = [name for name in begun if name.startswith("Learning from")]
+    for whose in ("all rows", "one half of the rows", "the other half"):
+        rounds = [name for name in learning if name.startswith(f"Learning from {whose}, round")]
+        assert rounds == [f"Learning from {whose}, round {i + 1}" for i in range(len(rounds))]
+        assert len(rounds) > 1
+    assert begun[-1] == (
+        "Proving floor and ceiling" if fit.certificate.informative else "Proving: how many rows would say more"
+    )
+
+    def stop(stage):
+        if stage == learning[-1]:
+            raise Stop
+
+    with pytest.raises(Stop):
+        dualq.learn(log, discount=0.9, progress=stop)
+
+
 def test_halves_are_fitted_once(monkeypatch):
     log = dualq.problems.two_state().record(steps=2_000, seed=0)
     with counted(monkeypatch) as made:

@@ -32,6 +32,8 @@ FEW_STEPS = 12  # ... which there cannot, where so many steps lead to half of al
 FEW_BITS = 2**32  # states up to which their numbers need four bytes
 REFINEMENTS = 8
 SWEEPS = 400  # Gauss-Seidel sweeps that BiCGSTAB may spend on one correction
+AT_A_TIME = 20_000_000  # entries, of which as many are swept between two moments at which somebody may stop the program
+GOING, DONE, BROKEN = 0, 1, 2
 
 
 def solve_chain(P: sp.csr_array, discount: float, b: Array, transpose: bool = False, tolerance: float = 0.0) -> Array:
@@ -289,44 +291,57 @@ def _dot(x, y):
     return (a + b) + (c + d)
 
 
-@kernel
-def _bicgstab(ptr, idx, C, b, x, reduction, max_sweeps):
+def _bicgstab(ptr: Array, idx: Array, C: Array, b: Array, x: Array, reduction: float, most: int) -> tuple[bool, int]:
     """BiCGSTAB (van der Vorst, 1992) on (I - G) x = g from x = 0; whether the residual fell by `reduction`; sweeps."""
-    n = b.size
-    r = np.zeros(n)  # g, the first sweep from zero
-    for t in range(n):
+    r = np.zeros(b.size)  # g, the first sweep from zero
+    _first_sweep(ptr, idx, C, b, r)
+    target = reduction * np.abs(r).max()
+    vectors = x, r, r.copy(), np.zeros(b.size), np.zeros(b.size), np.empty(b.size)
+    numbers, sweeps, state = np.ones(3), 1, GOING
+    some = max(AT_A_TIME // max(idx.size, 1), 1)
+    while sweeps < most and state == GOING:  # between two calls somebody may stop the program
+        steps = min(some, (most - sweeps + 1) // 2)
+        state, made = _bicgstab_steps(ptr, idx, C, *vectors, numbers, target, steps)
+        sweeps += 2 * made
+    return state == DONE, sweeps
+
+
+@kernel
+def _first_sweep(ptr, idx, C, b, r):
+    """One Gauss-Seidel sweep from r = 0."""
+    for t in range(b.size):
         flow = b[t]
         for j in range(ptr[t], ptr[t + 1]):
             flow += C[j] * r[idx[j]]
         r[t] = flow
-    target = reduction * np.abs(r).max()
-    shadow, p, v, q = r.copy(), np.zeros(n), np.zeros(n), np.empty(n)
-    rho, step, omega = 1.0, 1.0, 1.0
-    sweeps = 1
-    while sweeps < max_sweeps:
+
+
+@kernel
+def _bicgstab_steps(ptr, idx, C, x, r, shadow, p, v, q, numbers, target, steps):
+    """So many steps of it at most, of two sweeps each, in place; GOING, DONE or BROKEN, and how many were taken."""
+    rho, step, omega = numbers[0], numbers[1], numbers[2]
+    for made in range(steps):
         rho_before, rho = rho, _dot(shadow, r)
         if rho == 0.0 or omega == 0.0:
-            return False, sweeps
+            return BROKEN, made
         beta = rho / rho_before * step / omega
-        for i in range(n):
-            p[i] = r[i] + beta * (p[i] - omega * v[i])
+        for t in range(x.size):
+            p[t] = r[t] + beta * (p[t] - omega * v[t])
         _sweep(ptr, idx, C, p, v)
         step = rho / _dot(shadow, v)
-        for i in range(n):
-            r[i] -= step * v[i]
+        for t in range(x.size):
+            r[t] -= step * v[t]
         _sweep(ptr, idx, C, r, q)
-        sweeps += 2
         size = _dot(q, q)
         omega = _dot(q, r) / size if size > 0.0 else 0.0
         norm = 0.0
-        for i in range(n):
-            x[i] += step * p[i] + omega * r[i]
-            r[i] -= omega * q[i]
-            norm = max(norm, abs(r[i]))
-        if not abs(step) + abs(omega) < np.inf:  # a breakdown: max would let its NaN pass
-            return False, sweeps
+        for t in range(x.size):
+            x[t] += step * p[t] + omega * r[t]
+            r[t] -= omega * q[t]
+            norm = max(norm, abs(r[t]))
+        if not abs(step) + abs(omega) < np.inf or not norm < np.inf:  # a breakdown: max would let its NaN pass
+            return BROKEN, made + 1
         if norm <= target:
-            return True, sweeps
-        if not norm < np.inf:
-            return False, sweeps
-    return False, sweeps
+            return DONE, made + 1
+    numbers[0], numbers[1], numbers[2] = rho, step, omega
+    return GOING, steps

@@ -76,8 +76,8 @@ def learn(
     features      of the state, for the linear learner: "waves" (random Fourier features, the default), "splines" (each
                   number bends by itself), a function of {column: values} that gives numbers for each row, or a
                   transformer with fit and transform; with the last two a fit cannot be saved
-    progress      called with the name of each stage when it begins; what it raises stops the work there, and nothing is
-                  left half done
+    progress      called with the name of each stage when it begins, and of its parts where the log is large; what it
+                  raises stops the work there, and nothing is left half done
     columns       of `read_log`, where `log` is not opened yet: state=..., action=..., reward=..., ...
     """
     begin = progress or (lambda stage: None)
@@ -102,10 +102,10 @@ def learn(
     begin("Counting the log's rows")
     counted = count(opened, start, discount)
     begin("Learning (the first run also compiles)")
-    modelled = model(counted, discount, pessimism)
+    modelled = model(counted, discount, pessimism, begin)
     if limits is not None:
         begin("Looking for a policy whose limits can be promised")
     solved = solve(modelled, solver, limits, margin, confidence, certificate, looks)
     if certificate is not None:
         begin("Proving floor and ceiling")
-    return Fit(prove(solved, confidence, certificate, value_range, assumed, looks))
+    return Fit(prove(solved, confidence, certificate, value_range, assumed, looks, begin))

@@ -42,6 +42,7 @@ from dualq.logs import (
 )
 from dualq.model import Solution, TablePolicy
 from dualq.offline.careful.clusters import Groups
+from dualq.offline.careful.fitting import Begin, silent
 from dualq.offline.careful.model import Careful, careful_model, checked_strength
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.limited.asked import Asked
@@ -65,6 +66,8 @@ from dualq.proof import (
 from dualq.solvers import duality_gap
 
 Array = np.ndarray
+
+LASTING = 200_000  # entries of counts from which on a stage takes many seconds, and its parts are named
 
 
 # ---- 1 · Read
@@ -186,10 +189,13 @@ class Modelled:
         return Estimates(self.counted.counts, self.careful, self.counted.start)
 
 
-def model(counted: Counted, discount: float = 0.95, pessimism: float | None = None) -> Modelled:
-    """Fit the careful model, and compare what it says of the log's episodes with what they earned."""
+def model(counted: Counted, discount: float = 0.95, pessimism: float | None = None, begin: Begin = silent) -> Modelled:
+    """Fit the careful model, and compare what it says of the log's episodes with what they earned.
+
+    begin   told of each round of a log that takes long
+    """
     counts, trace = counted.counts, _rows_of(counted.read).trace()
-    careful = careful_model(counts, discount, counted.start, pessimism)
+    careful = careful_model(counts, discount, counted.start, pessimism, begin=_within(begin, counts))
     if trace is None:
         return Modelled(counted, careful)
     shared = (1.0, 1.0)
@@ -296,8 +302,9 @@ def prove(
     value_range: tuple[float, float] | None = None,
     assumed: Sequence[str] = (),
     looks: int = 1,
+    begin: Begin = silent,
 ) -> Proven:
-    """Prove a floor and a ceiling, with what the limits have left of 1 - confidence."""
+    """Prove a floor and a ceiling, with what the limits have left of 1 - confidence; `begin` as in `model`."""
     ledger = _ledger(solved, confidence)
     words: dict[str, Any] = {
         "assumed": tuple(assumed),
@@ -311,6 +318,7 @@ def prove(
     account = one_of(looks, ledger).take("value", SHARE_OF_VALUE if solved.asked else 1.0)
     values = value_range or paid_at_the_end(counted.counts)
     blocks, merged = list(counted.blocks), merged_counts(counted.blocks)
+    within = _within(begin, merged)
     ask = question_of(
         merged,
         solved.policy,
@@ -322,8 +330,13 @@ def prove(
         measured=counted.measured,
         looks=looks,
     )
-    promise = dataclasses.replace(certified(blocks, merged, ask, certificate, account), ledger=ledger)
+    promise = dataclasses.replace(certified(blocks, merged, ask, certificate, account, within), ledger=ledger)
     return Proven(solved, promise, confidence, **words)
+
+
+def _within(begin: Begin, counts: Counts) -> Begin:
+    """Who is told of what happens inside a stage: nobody, where that does not last."""
+    return begin if counts.n.size >= LASTING else silent
 
 
 def _ledger(solved: Solved, confidence: float) -> Ledger:

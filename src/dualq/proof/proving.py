@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 
 import numpy as np
@@ -100,15 +100,24 @@ def certificate_of(
     return dataclasses.replace(found, ledger=ledger)
 
 
-def certified(blocks: Sequence[Counts], merged: Counts, ask: Question, method: str, ledger: Ledger) -> Certificate:
-    """The certificate that answers a question by a method, on what the ledger has."""
+def certified(
+    blocks: Sequence[Counts],
+    merged: Counts,
+    ask: Question,
+    method: str,
+    ledger: Ledger,
+    begin: Callable[[str], None] | None = None,
+) -> Certificate:
+    """The certificate that answers a question by a method, on what the ledger has; `begin` is told of its last part."""
     if centre := centre_of(merged):
         moved = [moved_counts(block, centre) for block in blocks]
         values = centre / (1.0 - ask.alpha)
         low, high = (end - values for end in ask.value_range)
-        there = certified(moved, merged_counts(moved), ask._replace(value_range=(low, high)), method, ledger)
+        there = certified(moved, merged_counts(moved), ask._replace(value_range=(low, high)), method, ledger, begin)
         return dataclasses.replace(moved_back(there, values), assumptions=assumptions_of(merged, ask))
     found = METHODS[method](blocks, merged, ask, ledger)
+    if begin is not None and not found.informative:
+        begin("Proving: how many rows would say more")
     return dataclasses.replace(found, rows_needed=_rows_needed(found, blocks, ask, ledger.delta))
 
 

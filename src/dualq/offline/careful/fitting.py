@@ -11,6 +11,7 @@ Policy    optimal in that model. Where actions tie (where there was but one, alw
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +21,7 @@ from dualq.offline.careful.pooling import Lean, Rows, bernstein_penalty, leaning
 from dualq.solvers import solve_dynamic
 
 Array = np.ndarray
+Begin = Callable[[str], None]  # told what begins; what it raises stops the work
 
 STRENGTH = 0.5  # z at pessimism 1
 POOLING_ROUNDS = 2  # rounds in which the pooling still follows V
@@ -44,8 +46,14 @@ class Fitted:
     moved: float  # how far V still moved in the last round
 
 
-def fitted(rows: Rows, pessimism: float, pooling: float = 1.0) -> Fitted:
-    """The careful model of these rows; with nothing to pool nor to charge, the plug-in."""
+def silent(_: str) -> None:
+    """Nobody listens."""
+
+
+def fitted(
+    rows: Rows, pessimism: float, pooling: float = 1.0, begin: Begin = silent, whose: str = "all rows"
+) -> Fitted:
+    """The careful model of these rows; with nothing to pool nor to charge, the plug-in. `begin` hears of each round."""
     z, k_scale = pessimism * STRENGTH, pessimism * pooling
     if z == 0.0 and k_scale == 0.0:
         return _plug_in(rows)
@@ -55,6 +63,7 @@ def fitted(rows: Rows, pessimism: float, pooling: float = 1.0) -> Fitted:
     model = pooled = rows.plug_in
     unknown_value, chance = 0.0, _chance_unknown(rows, rows.plug_in, rows.behaviour)
     for round_ in range(ROUNDS):
+        begin(f"Learning from {whose}, round {round_ + 1}")
         moments = rows.moments(V)
         if round_ < POOLING_ROUNDS and k_scale > 0.0:
             shares = pooling_shares(rows, moments, k_scale)

@@ -23,7 +23,7 @@ import numpy as np
 from dualq.base import LogError, Weights, as_distribution, checked_weights, count
 from dualq.logs import Counts
 from dualq.model import MDP, TablePolicy
-from dualq.offline.careful.fitting import Fitted, alone, fitted
+from dualq.offline.careful.fitting import Begin, Fitted, alone, fitted, silent
 from dualq.offline.careful.pooling import Rows, row_variance
 from dualq.offline.careful.selection_bias import Estimate, expect, gain_reliability, halves, log_variance
 
@@ -66,18 +66,21 @@ def careful_model(
     pessimism: float | None = None,
     *,
     pooling: float = 1.0,
+    begin: Begin = silent,
 ) -> Careful:
     """A model that is careful where the log is thin, and the policy that is best in it.
 
     start       (S,) weights of the states where value is measured; how often the log left each state, if not given
     pessimism   0: the plug-in; 1: the default; more: closer to what the log did
     pooling     multiplies k once more; 0 leaves pairs apart (for studies: there is no need to set it)
+    begin       told of each round
     """
     pessimism = 1.0 if pessimism is None else checked_strength("pessimism", pessimism)
     pooling = checked_strength("pooling", pooling)
     rows = Rows.of(counts, discount)
     start = _checked_start(start, rows)
-    fit, deals = fitted(rows, pessimism, pooling), fitted_deals(counts, discount, pessimism, pooling)
+    fit = fitted(rows, pessimism, pooling, begin)
+    deals = fitted_deals(counts, discount, pessimism, pooling, begin)
     policy, behaviour = fit.policy, rows.behaviour
     apart = rows.pooled_model(alone(rows), fit.unknown_value)  # on average the log needs no pooling
     gain = float(start @ (policy.value(fit.pooled) - behaviour.value(apart)))
@@ -103,10 +106,12 @@ def careful_model(
     )
 
 
-def fitted_deals(counts: Counts, discount: float, pessimism: float, pooling: float) -> tuple[tuple[Fitted, ...], ...]:
+def fitted_deals(
+    counts: Counts, discount: float, pessimism: float, pooling: float, begin: Begin = silent
+) -> tuple[tuple[Fitted, ...], ...]:
     """What each half of the rows would have learned, dealt at random several times where there are few pairs."""
     times = DEALS if np.count_nonzero(counts.visits) <= FEW_PAIRS else 1
-    return tuple(_fitted_halves(dealt, discount, pessimism, pooling) for dealt in _deals(counts, times))
+    return tuple(_fitted_halves(dealt, discount, pessimism, pooling, begin) for dealt in _deals(counts, times))
 
 
 def fitted_halves(counts: Counts, discount: float, pessimism: float) -> tuple[Fitted, ...]:
@@ -121,11 +126,12 @@ def _deals(counts: Counts, times: int) -> list[tuple[Counts, Counts]]:
 
 
 def _fitted_halves(
-    dealt: tuple[Counts, Counts], discount: float, pessimism: float, pooling: float
+    dealt: tuple[Counts, Counts], discount: float, pessimism: float, pooling: float, begin: Begin = silent
 ) -> tuple[Fitted, ...]:
     if min(half.total for half in dealt) == 0:
         return ()
-    return tuple(fitted(Rows.of(half, discount), pessimism, pooling) for half in dealt)
+    halves = zip(dealt, ("one half of the rows", "the other half"), strict=True)
+    return tuple(fitted(Rows.of(half, discount), pessimism, pooling, begin, whose) for half, whose in halves)
 
 
 def pair_errors(rows: Rows, V: Array, shares: Array) -> Array:
