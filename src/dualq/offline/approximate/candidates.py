@@ -6,8 +6,9 @@ Usable   a candidate whose expectation has an error: its features carry the valu
 Rule     of the usable candidates that are clearly better than what was logged, gain > 2 errors of the difference, the
          one with the largest gain less one error. Where there is none: the clone, which does what was logged
 To try   Where nothing is usable, since features do not carry the values and for no other reason, errors are too small
-         by a factor that is not known: in systems without noise, whose values bend. The same rule with errors twice as
-         large then names a policy to try: gain > 4 errors, the largest gain less two; the verdict is "cannot tell"
+         by a factor that is not known: in systems without noise, whose values bend. The same rule with errors five
+         times as large then names a policy to try: gain > 10 errors, the largest gain less 5. The verdict is "cannot
+         tell"
 Why      Learning a function can fail without a sign; what was logged is known: so two errors to leave it. Among those
          that are better, a policy that stays near the log is told most exactly, and one that goes farther often has
          more: two errors taken off would always choose the first, none would choose by luck. No learner is preferred.
@@ -24,7 +25,7 @@ from dualq.offline.careful.selection_bias import Estimate
 
 CLEARLY = 2.0  # errors: better than what was logged
 DOUBTED = 1.0  # errors that are taken off where such policies are compared
-ROUGHLY = 2.0  # times an error where it is rough
+ROUGHLY = 5.0  # times an error where it is rough: as far off as these were, measured (benchmarks/RESULTS.md)
 CLONE = "clone"
 
 
@@ -41,6 +42,7 @@ class Candidate:
     values: ActionValues = field(repr=False)  # what each action is worth, if the policy decides afterwards
     costs: dict[str, Estimate] = field(default_factory=dict)  # per step
     rough_error: float | None = None  # of the gain, where it has none because the features do not carry the values
+    carried: bool = True  # whether they do
 
     @property
     def learner(self) -> str:
@@ -64,7 +66,7 @@ class Candidate:
 
     @property
     def worth(self) -> float:
-        """What it is compared by: the gain less one error, or two rough ones. Not a number where there is neither."""
+        """What it is compared by: the gain less one error, or five rough ones. Not a number where there is neither."""
         error = self.gain.error_or_nan if self.rough_error is None else ROUGHLY * self.rough_error
         return self.gain.value - DOUBTED * error
 
@@ -73,7 +75,7 @@ class Candidate:
         """Why not, in a clause."""
         if self.effective_size < LEAST_EFFECTIVE:
             return "it goes where the log never was"
-        if self.misfit > MOST_MISFIT:
+        if self.misfit > MOST_MISFIT or not self.carried:
             return "the features do not carry its values, or the state misses something"
         return None if self.usable else "the log has too few rows"
 
