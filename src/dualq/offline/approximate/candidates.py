@@ -6,9 +6,9 @@ Usable   a candidate whose expectation has an error: its features carry the valu
 Rule     of the usable candidates that are clearly better than what was logged, gain > 2 errors of the difference, the
          one with the largest gain less one error. Where there is none: the clone, which does what was logged
 To try   Where nothing is usable, since features do not carry the values and for no other reason, errors are too small
-         by a factor that is not known: in systems without noise, whose values bend. The same rule with errors five
-         times as large then names a policy to try: gain > 10 errors, the largest gain less 5. The verdict is "cannot
-         tell"
+         by a factor that is not known: in systems without noise, whose values bend. They are then taken eight times,
+         and the policy with the largest gain less that, if it is more than nothing, is one to try. The verdict is
+         "cannot tell"
 Why      Learning a function can fail without a sign; what was logged is known: so two errors to leave it. Among those
          that are better, a policy that stays near the log is told most exactly, and one that goes farther often has
          more: two errors taken off would always choose the first, none would choose by luck. No learner is preferred.
@@ -25,7 +25,7 @@ from dualq.offline.careful.selection_bias import Estimate
 
 CLEARLY = 2.0  # errors: better than what was logged
 DOUBTED = 1.0  # errors that are taken off where such policies are compared
-ROUGHLY = 5.0  # times an error where it is rough: as far off as these were, measured (benchmarks/RESULTS.md)
+ROUGHLY = 8.0  # times an error where it is rough: about as far off as these were, measured (benchmarks/RESULTS.md)
 CLONE = "clone"
 
 
@@ -61,12 +61,12 @@ class Candidate:
 
     @property
     def worth_trying(self) -> bool:
-        """Whether the gain is so large that even a rough error leaves no doubt that there is one."""
-        return self.rough_error is not None and self.gain.value > CLEARLY * ROUGHLY * self.rough_error
+        """Whether the gain is larger than a rough error is likely to be off."""
+        return self.rough_error is not None and self.worth > 0.0
 
     @property
     def worth(self) -> float:
-        """What it is compared by: the gain less one error, or five rough ones. Not a number where there is neither."""
+        """What it is compared by: the gain less one error, or eight rough ones. Not a number where there is neither."""
         error = self.gain.error_or_nan if self.rough_error is None else ROUGHLY * self.rough_error
         return self.gain.value - DOUBTED * error
 
