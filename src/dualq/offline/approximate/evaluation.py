@@ -356,7 +356,7 @@ class Evaluator:
     def weighed(self, rule: Rule) -> Weighed:
         """The density of where a rule goes, against the rows."""
         rows, (A, D) = self.rows, self.outer.shape[:2]
-        next_pi, start_pi = rule(rows.next_state) * rows.live[:, None], rule(self.start)
+        next_pi, start_pi = self._next(rule), rule(self.start)
         M = squared(self.outer) - self.discount * with_shared(self._onward(next_pi)) / len(rows)
         psi_0 = with_shared(self.first.onto(start_pi).T[:, :, None])[:, 0]
         M_S = cho_solve(self.factor, M)  # S^-1 M
@@ -364,6 +364,11 @@ class Evaluator:
         H_factor = cho_factor((H + H.T) / 2.0)
         nu = M_S @ cho_solve(H_factor, psi_0 / len(self.start))
         return Weighed(self, next_pi, start_pi, M_S, H_factor, nu)
+
+    def _next(self, rule: Rule) -> Array:
+        """(n, A) what a rule does next, 0 where nothing follows; some rows at a time."""
+        rows = self.rows
+        return np.concatenate([rule(rows.next_state.at(at)) * rows.live[at, None] for at in chunks(len(rows))])
 
     def _onward(self, next_pi: Array) -> Array:
         """(A, D, (A + 1) D) sum of phi psi_pi(s')': the most frequent of the next actions is what the others leave."""
