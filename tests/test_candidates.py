@@ -72,10 +72,12 @@ def test_a_gain_far_beyond_rough_errors_is_tried_where_nothing_can_be_judged():
     def rough(name, gain, error=5.0):
         return replace(candidate(name, gain, None, misfit=0.3), rough_error=error)
 
-    assert chosen(rough("linear", 41.0), rough("neural, dual", 42.0)) == "neural, dual"
+    assert chosen(rough("linear", 41.0), rough("partition", 42.0)) == "partition"
     assert chosen(rough("linear", 39.0)) == CLONE
-    assert chosen(rough("linear", 59.0, 5.0), rough("neural, dual", 52.0, 4.0)) == "neural, dual"  # 19 against 20
-    assert chosen(rough("linear", 61.0, 5.0), rough("neural, dual", 52.0, 4.0)) == "linear"  # 21 against 20
+    assert chosen(rough("linear", 59.0, 5.0), rough("partition", 52.0, 4.0)) == "partition"  # 19 against 20
+    assert chosen(rough("linear", 61.0, 5.0), rough("partition", 52.0, 4.0)) == "linear"  # 21 against 20
+    assert chosen(rough("linear", 61.0), rough("neural, dual", 41.0)) == "neural, dual"  # networks go first
+    assert chosen(rough("linear", 61.0), rough("neural, dual", 39.0)) == "linear"
     assert chosen(rough("linear", 41.0), candidate("partition", 10.0, 2.0)) == "partition"
     assert chosen(rough("linear", 41.0), candidate("partition", 1.0, 2.0)) == CLONE
     assert "try it on a small scale" in choose([rough("linear", 41.0), AS_LOGGED]).reason

@@ -7,11 +7,12 @@ Rule     of the usable candidates that are clearly better than what was logged, 
          one with the largest gain less one error. Where there is none: the clone, which does what was logged
 To try   Where nothing is usable, since features do not carry the values and for no other reason, errors are too small
          by a factor that is not known: in systems without noise, whose values bend. They are then taken eight times,
-         and the policy with the largest gain less that, if it is more than nothing, is one to try. The verdict is
-         "cannot tell"
+         and the policy with the largest gain less that, if it is more than nothing, is one to try. Networks go first:
+         the others were learned in features of the kind that was found wanting. The verdict is "cannot tell"
 Why      Learning a function can fail without a sign; what was logged is known: so two errors to leave it. Among those
          that are better, a policy that stays near the log is told most exactly, and one that goes farther often has
-         more: two errors taken off would always choose the first, none would choose by luck. No learner is preferred.
+         more: two errors taken off would always choose the first, none would choose by luck. Where errors can be told
+         no learner is preferred.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from dualq.offline.careful.selection_bias import Estimate
 CLEARLY = 2.0  # errors: better than what was logged
 DOUBTED = 1.0  # errors that are taken off where such policies are compared
 ROUGHLY = 8.0  # times an error where it is rough: about as far off as these were, measured (benchmarks/RESULTS.md)
-CLONE = "clone"
+CLONE, NEURAL = "clone", "neural"
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +95,8 @@ def choose(candidates: Sequence[Candidate]) -> Choice:
     clone = names.index(CLONE)
     usable = [i for i, one in enumerate(candidates) if one.usable and i != clone]
     if not usable and (tries := [i for i, one in enumerate(candidates) if one.worth_trying and i != clone]):
-        best = max(tries, key=lambda i: candidates[i].worth)
+        networks = [i for i in tries if candidates[i].learner == NEURAL]
+        best = max(networks or tries, key=lambda i: candidates[i].worth)
         why = "looks better than what was done so far by far, but how much cannot be told: try it on a small scale."
         return Choice(best, f"The {names[best]} policy {why}")
     if not usable:
