@@ -237,9 +237,9 @@ def simulated(name, problem, rule, starts):
     Only differences under common noise are taken from few episodes: to the log's rule, whose value is known well.
     """
     if name in CONTROLS:
-        places = (None, starts if problem.anywhere else None)
-        own, there = (float(returns(problem, rule, TRUTH_SEED, problem.episodes, start=x).mean()) for x in places)
-        return own, there
+        places = (None, starts) if problem.anywhere else (None,)
+        found = [float(returns(problem, rule, TRUTH_SEED, problem.episodes, start=x).mean()) for x in places]
+        return found[0], found[-1]
     own, there = (returns(problem, rule, TRUTH_SEED, EPISODES, start=start) for start in (None, starts))
     truth = KNOWN[name][0] + float((own - behaved(name)).mean())
     return truth, truth + float((there - own).mean())

@@ -221,6 +221,8 @@ def test_no_error_where_the_features_do_not_carry_the_values(monkeypatch):
     monkeypatch.setattr(evaluation, "held_out_r2", lambda *_: 0.04)
     again = evaluated(rows, push_far, ALPHA, rows.starts)
     assert again.standard_error == again.error == found.error
+    monkeypatch.setattr(evaluation, "MANY_ROWS", len(rows) // 2)  # twice as many rows bear half as much
+    assert evaluated(rows, push_far, ALPHA, rows.starts).standard_error is None
 
 
 def test_features_that_bend_too_little_are_told_from_a_state_that_misses_something():

@@ -25,7 +25,7 @@ from dualq.base import DualqError, Label, LabelLike, LogError, States
 from dualq.logs import Finding, NumberRows, Start, number_checks
 from dualq.model import FunctionPolicy, Policy, Rule
 from dualq.offline.approximate.candidates import Candidate
-from dualq.offline.approximate.evaluation import LEAST_EFFECTIVE, MOST_MISFIT, Evaluator
+from dualq.offline.approximate.evaluation import LEAST_EFFECTIVE, Evaluator, most_misfit
 from dualq.offline.approximate.evaluation import Evaluation as Found
 from dualq.offline.approximate.fit import BEYOND, NumberFit
 from dualq.offline.approximate.learning import LEVEL, check_labels, check_rows, starts_of
@@ -234,6 +234,11 @@ class NumberEvaluation(Shown):
         """What is left over and can still be foretold; more than a little, and the value is not to be believed."""
         return self.found.misfit
 
+    @property
+    def most_misfit(self) -> float:
+        """How much of that so many rows bear."""
+        return most_misfit(len(self.judge.rows))
+
     @cached_property
     def costs(self) -> dict[str, CostOf]:
         """{cost: what a step costs on average, from the start}."""
@@ -287,7 +292,7 @@ class NumberEvaluation(Shown):
                 f"only {self.effective_size:.1%} of the log's rows speak for the policy (less than "
                 f"{LEAST_EFFECTIVE:.0%}): it goes where the log never was, and no error is given"
             )
-        elif self.misfit > MOST_MISFIT:
+        elif not self.found.carried:
             found.append("the value is no function of these columns, as far as the rows tell: no error is given")
         return found
 

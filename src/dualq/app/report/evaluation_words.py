@@ -260,8 +260,9 @@ def amounts(e: AnyEvaluation) -> str:
 def support_words(e: NumberEvaluation) -> str:
     """How much of the log speaks for a rule over numbers."""
     return (
-        f"{percent(e.effective_size)} of the log's rows speak for this policy; below 3% it goes where the log never "
-        f"was. What is left over is foretold to {percent(max(e.misfit, 0.0))}; above 5% no error is given."
+        f"{percent(e.effective_size)} of the log's rows speak for this policy; below 2% it goes where the log never "
+        f"was. What is left over is foretold to {percent(max(e.misfit, 0.0))}; above {percent(e.most_misfit)} no error "
+        "is given."
     )
 
 

@@ -23,9 +23,10 @@ been weighed takes two products.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -63,6 +64,7 @@ NEWS_FEATURES = 40  # of the state, by which the next is foretold
 MOST_WITH_NEWS = 200_000  # rows: beyond, there is little noise to take out
 LEAST_EFFECTIVE = 0.02  # below: the rule goes where the log never was
 MOST_MISFIT = 0.05  # above: the features do not carry the values
+MANY_ROWS = 20_000  # beyond, errors fall with the rows and what features leave out does not: so less of it is borne
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +130,12 @@ class Evaluation:
     @property
     def standard_error(self) -> float | None:
         """None where the features do not carry the values, or rows are too few for them."""
-        return self.error if self.bearable and self.misfit <= MOST_MISFIT else None
+        return self.error if self.bearable and self.carried else None
+
+    @property
+    def carried(self) -> bool:
+        """Whether the features carry the values."""
+        return self.misfit <= most_misfit(len(self.rows))
 
     @property
     def bearable(self) -> bool:
@@ -202,7 +209,7 @@ class Honest:
     def rough_error(self) -> float | None:
         """The same though the features do not carry the values, if that is all that is wrong; else None."""
         full = self.full
-        wrong = not full.bearable or full.misfit <= MOST_MISFIT or not full.covered
+        wrong = not full.bearable or full.carried or not full.covered
         return None if wrong or not full.bent else self.error
 
     def cost(self, name: str) -> Honest:
@@ -242,8 +249,9 @@ def honest(
     rows: NumberRows, learner: Learner, discount: float, start: States, seed: int = 0, by: Judges | None = None
 ) -> dict[str, Honest]:
     """Every rule of a learner with its value; the halves are learned once for all of them."""
-    whole, *others = judges(rows, discount, start, seed) if by is None else by
-    learned, *apart = (learner(part, discount, seed) for part in (rows, *rows.halves(seed)))
+    whole, later, earlier = judges(rows, discount, start, seed) if by is None else by
+    others, halves = (later, earlier), (earlier.rows, later.rows)  # as they are held already
+    learned, *apart = (learner(part, discount, seed) for part in (rows, *halves))
     found = {}
     for name, rule in learned.items():
         full = whole.weighed(rule).earning(rows.r)
@@ -262,6 +270,11 @@ def judges(rows: NumberRows, discount: float, start: States, seed: int = 0) -> J
     first, second = rows.halves(seed)
     whole, later, earlier = (Evaluator.of(x, discount, start, seed).without_news() for x in (rows, second, first))
     return whole, later, earlier
+
+
+def most_misfit(rows: int) -> float:
+    """The misfit that so many rows bear: what it adds to a value is about sqrt(misfit rows) errors, at the worst."""
+    return MOST_MISFIT * min(1.0, MANY_ROWS / rows)
 
 
 def held_out_r2(rows: Halved, y: Array) -> float:
@@ -326,25 +339,24 @@ class Evaluator:
     @cached_property
     def now(self) -> Halved:
         """The state and the action, as a forest reads them."""
-        return self._halved(self._pairs)
+        return self._halved(self._pairs.T)
 
     @cached_property
     def before(self) -> Halved:
         """The same with the row before."""
         rows, now = self.rows, self._pairs
-        paid = np.column_stack([now, rows.r])
-        before = np.where(rows.first[:, None], 0.0, np.roll(paid, 1, axis=0))
-        return self._halved(np.hstack([now, rows.first[:, None], before]))
+        before = (np.where(rows.first, 0.0, np.roll(x, 1)) for x in (*now.T, rows.r))
+        return self._halved(chain(now.T, [rows.first.astype(float)], before))
 
-    def _halved(self, X: Array) -> Halved:
+    def _halved(self, columns: Iterable[Array]) -> Halved:
         from dualq.offline.approximate.trees import halved
 
-        return halved(X, self.rows.clusters, self.seed)
+        return halved(columns, self.rows.clusters, self.seed)
 
     def weighed(self, rule: Rule) -> Weighed:
         """The density of where a rule goes, against the rows."""
         rows, (A, D) = self.rows, self.outer.shape[:2]
-        next_pi, start_pi = rule(rows.next_state) * rows.live[:, None], rule(self.start)
+        next_pi, start_pi = self._next(rule), rule(self.start)
         M = squared(self.outer) - self.discount * with_shared(self._onward(next_pi)) / len(rows)
         psi_0 = with_shared(self.first.onto(start_pi).T[:, :, None])[:, 0]
         M_S = cho_solve(self.factor, M)  # S^-1 M
@@ -352,6 +364,11 @@ class Evaluator:
         H_factor = cho_factor((H + H.T) / 2.0)
         nu = M_S @ cho_solve(H_factor, psi_0 / len(self.start))
         return Weighed(self, next_pi, start_pi, M_S, H_factor, nu)
+
+    def _next(self, rule: Rule) -> Array:
+        """(n, A) what a rule does next, 0 where nothing follows; some rows at a time."""
+        rows = self.rows
+        return np.concatenate([rule(rows.next_state.at(at)) * rows.live[at, None] for at in chunks(len(rows))])
 
     def _onward(self, next_pi: Array) -> Array:
         """(A, D, (A + 1) D) sum of phi psi_pi(s')': the most frequent of the next actions is what the others leave."""

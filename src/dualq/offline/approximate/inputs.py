@@ -41,4 +41,4 @@ class Inputs:
         """(n, d) the inputs of some states."""
         z = np.clip((states.numbers - self.mean) / self.deviation, -FARTHEST, FARTHEST)
         hot = [states.categories[:, [j]] == np.arange(size) for j, size in enumerate(self.sizes)]
-        return np.hstack([z, *hot]).astype(float)
+        return np.hstack([z, *hot]).astype(float, copy=False)

@@ -257,6 +257,7 @@ class Task:
             effective_size=one.effective_size,
             misfit=one.full.misfit,
             values=one.full.values,
+            carried=one.full.carried,
             rough_error=None if one.rough_error is None else one.error_of_difference(self.logged.evaluation),
         )
 

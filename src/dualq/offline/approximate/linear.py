@@ -146,7 +146,7 @@ def few_features(rows: NumberRows, seed: int = 0) -> Features:
 
 def clone(rows: NumberRows, seed: int = 0) -> LogisticRule:
     """Multinomial logistic regression of the action on the features of the state."""
-    phi = few_features(rows, seed)
+    phi, rows = few_features(rows, seed), _some(rows, seed)
     A, x = len(rows.actions), phi(rows.state)
     taken = (np.arange(A)[:, None] == rows.a).astype(float)
 

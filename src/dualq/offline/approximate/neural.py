@@ -53,7 +53,8 @@ TARGET_RATE = 0.02
 LARGEST_WEIGHT = 100.0
 FIRST_TAU = 0.1
 CHUNK = 250  # steps of one call: after each, progress is shown and Ctrl-C answers
-STEPS = 10_000  # enough for 60,000 rows; on 3,000 a quarter of them is too few where rewards are far (mountain car)
+ROWS_PER_STEP = 6  # each row is drawn about 40 times
+FEWEST_STEPS, MOST_STEPS = 4_000, 20_000  # value comes far only in many steps, however few the rows are
 BLOCK = 65_536  # rows that are made ready at once
 
 Q, V, PI, BETA = slice(0, 2), slice(2, 3), 3, 4  # places in the stack
@@ -113,15 +114,20 @@ def learned_neural(
 ) -> dict[str, Rule]:
     """Four rules from a log: "supported", "dual", "tilted" and "clone".
 
-    steps      of training, in chunks of 250; about 1,000 take a second. By default 10,000
+    steps      of training, in chunks of 250; about 1,000 take a second. By default one for 6 rows, 4,000 to 20,000
     progress   called with (steps taken, steps in all) now and then
     """
     needed()
     if not len(rows):
         raise LogError("no row of the log can be used: there is nothing to learn from")
     inputs, (centre, spread) = Inputs.of(rows), returns_of(rows, discount)
-    training = trained(rows, inputs, discount, centre, spread, seed, steps or STEPS, progress)
+    training = trained(rows, inputs, discount, centre, spread, seed, steps or steps_for(len(rows)), progress)
     return rules_of(training, inputs, spread)
+
+
+def steps_for(rows: int) -> int:
+    """How many steps so many rows are trained for."""
+    return min(max(rows // ROWS_PER_STEP, FEWEST_STEPS), MOST_STEPS)
 
 
 def needed() -> None:

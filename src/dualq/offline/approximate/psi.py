@@ -19,7 +19,7 @@ from dualq.offline.approximate.features import Phi
 Array = np.ndarray
 
 CHUNK = 1 << 15  # rows whose features are made at once
-HELD = 1 << 25  # features that are held, and not made again
+HELD = 20 << 20  # features that are held, and not made again
 
 
 def chunks(n: int) -> Iterator[Array]:

@@ -16,7 +16,7 @@ Held out   R^2 = 1 - sum (y - f(x))^2 / sum (y - mean)^2 of a forest of random t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -199,18 +199,19 @@ class Halved(NamedTuple):
     seed: int
 
 
-def halved(X: Array, groups: Array, seed: int = 0) -> Halved:
-    """X (n, d) numbers; rows of one group stay together."""
+def halved(columns: Iterable[Array], groups: Array, seed: int = 0) -> Halved:
+    """Columns (n,) of numbers, which are made one at a time where there are many; rows of one group stay together."""
     places = np.unique(groups, return_inverse=True)[1]
     if places.size == 0 or places.max() == 0:
         raise LogError("a fit is tested on groups of rows that it did not see; it needs two groups, and there is one")
     first = (np.random.default_rng(seed).permutation(places.max() + 1) % 2 == 0)[places]
-    return Halved(_Codes.of(np.asarray(X, float), 0, FINE_CUTS).code, first, seed)
+    codes = [np.searchsorted(cuts_of(x, FINE_CUTS), x, "right").astype(np.uint8) for x in columns]
+    return Halved(np.stack(codes, axis=1), first, seed)
 
 
 def held_out_r2(X: Array, y: Array, groups: Array, seed: int = 0) -> float:
     """R^2 of a forest on groups that it did not see; X (n, d) numbers, y (n,), rows of one group stay together."""
-    return foretold(halved(X, groups, seed), y)
+    return foretold(halved(np.asarray(X, float).T, groups, seed), y)
 
 
 def foretold(rows: Halved, y: Array) -> float:
