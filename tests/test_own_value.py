@@ -18,7 +18,7 @@ from dualq.proof.foresight import foresee
 from dualq.proof.isotropic import LOG_WEIGHTS, NODES, ellipsoid, norm, psi_ratio
 from dualq.proof.martingale import Aim, Box, log_martingale, own_value, reach_of
 from dualq.proof.own_rows import errors_of, fitted, own_rows
-from dualq.proof.own_value import coarse, decided_start, foreseen_start, foresighted
+from dualq.proof.own_value import coarse, decided_start, foreseen_start, foresighted, prior_of
 from dualq.proof.prior import GRID, Prior, on_grid
 from dualq.proof.questions import question_of
 from dualq.proof.total_variance import settle, thin_end, varied
@@ -383,6 +383,46 @@ def test_what_is_owed_where_recordings_stop_is_paid():
     truth = decided.e @ np.array([0.5 / 0.1, 1.0 / 0.1]) - decided.earned
     assert truth < 0.0
     assert found.gain <= truth  # it fails in 5 of 100 logs at most
+
+
+def ward(rng, rows, beds=220, cures=2, alpha=0.95):
+    """(log, value of a policy): every row may end in death or in survival, which alone pays; each pair has few rows."""
+    truth = np.random.default_rng(7)
+    P, each = np.zeros((beds, cures, beds)), np.arange(beds)
+    for a in range(cures):
+        for s in each:
+            P[s, a, truth.choice(beds, 6, replace=False)] = truth.dirichlet(np.ones(6))
+    die, live = truth.uniform(0.0, 0.06, (beds, cures)), truth.uniform(0.02, 0.2, (beds, cures))
+    s, a, x = rng.integers(beds, size=rows), (rng.random(rows) < 0.25).astype(int), rng.random(rows)
+    to = np.minimum((rng.random(rows)[:, None] > P.cumsum(axis=2)[s, a]).sum(axis=1), beds - 1)
+    ended, r = x < (die + live)[s, a], (x < live[s, a]).astype(float)
+
+    def value(policy):
+        onward = np.einsum("sa,sat->st", policy * (1.0 - die - live), P)
+        return float(np.linalg.solve(np.eye(beds) - alpha * onward, (policy * live).sum(axis=1)).mean())
+
+    return dualq.ArrayLog(s, a, r, to, beds, cures, ended=ended, reward_range=(0.0, 1.0)), value
+
+
+@pytest.mark.parametrize("logs", [2, pytest.param(8, marks=pytest.mark.slow)])
+def test_of_many_states_with_few_rows_each_something_is_proven(logs):
+    # 220 states, 60,000 rows: the events of pairs say next to nothing, the first rows' policy is worth about .6. Each
+    # log may fail with probability .05: both of 2 (more than 3 of 8) have a chance below 3e-3 (4e-4).
+    broken, start = 0, np.full(220, 1.0 / 220)
+    for seed in range(logs):
+        log, value = ward(np.random.default_rng(seed), 60_000)
+        blocks, counts = dualq.counts_in_blocks(log), log.counts()
+        prior = prior_of(blocks, counts, 0.95)
+        policies = prior.cheapest(np.eye(2)[counts.visits.argmax(axis=1)])
+        known = dualq.TablePolicy(policies[40])
+        found = dualq.certificate_of(blocks, known, 0.95, start, value_range=(0.0, 1.0))
+        broken += not found.lower <= value(known.matrix) <= found.policy_upper
+        assert prior.price(policies[40]) < 8.0  # that of another policy is the higher, the more states differ
+        assert prior.price(policies[40][:, ::-1]) > 220.0
+        assert start @ found.per_state["lower"] < 0.01
+        assert found.lower > 0.4
+        assert found.policy_upper < 0.8
+    assert broken <= (1 if logs == 2 else 3)
 
 
 def test_a_policy_fixed_before_the_log_pays_nothing():

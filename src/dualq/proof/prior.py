@@ -39,7 +39,7 @@ class Prior:
     def __init__(self, first: Counts, merged: Counts, alpha: float, allowed: Array):
         self.allowed, self.actions = allowed, allowed.sum(axis=1)
         kept = _kinds_of_pairs(first.visits)
-        seen = first.visits.any(axis=1)[:, None]
+        seen = np.any(first.visits, axis=1, keepdims=True)
         likely = np.array([likely_actions(_of_pairs(first, some), merged, alpha, allowed) for some in kept.values()])
         best = np.eye(allowed.shape[1])[likely.argmax(axis=2)]
         self.likely = np.concatenate([likely, np.where(seen, best, likely)])
