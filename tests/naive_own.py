@@ -33,8 +33,9 @@ class NaiveOwn:
     """Bounds of V^pi at a level, from a box that holds already: V {s: (low, high)}, q {(s, a): (low, high)}."""
 
     def __init__(
-        self, blocks, S, policy, start, foreseen_start, alpha, reward_range, places, V, q, level, parts=(1.0, 1.0)
-    ):
+        self, blocks, S, policy, start, foreseen_start, alpha, reward_range, places, V, q, level, parts=(1.0, 1.0),
+        shrunk=True,
+    ):  # fmt: skip
         blocks = [[(*row, n) for row, n in Counter(block).items()] for block in blocks]
         self.first, self.blocks, self.S, self.alpha = blocks[0], blocks[1:], S, alpha
         self.start, self.foreseen_start, self.level, self.parts = start, foreseen_start, level, parts
@@ -43,7 +44,8 @@ class NaiveOwn:
         self.lo, self.hi = reward_range
         self.V, self.q, self.reaches = dict(V) | {S: (0.0, 0.0)}, dict(q), {}
         self.foresee()
-        self.shrink()
+        if shrunk:
+            self.shrink()
 
     def aim(self, start, foreseen_start, parts):
         """Another start: its directions have a part of the weights, the box is the one that was found."""
@@ -436,3 +438,87 @@ class NaiveOwn:
                 most += max(linear, 0.0) * (self.q[k][1] - self.q[k][0])
         used = sum(omega[e][p] * one["Q"][e][p] for e in range(len(self.blocks)) for p in self.pairs)
         return t * (one["level"] + self.paid(one, a) + used + most + N) + 1e-10 * max(map(abs, V))
+
+    # ---- one direction, where the box stays wide
+
+    def thin_end(self, side):
+        """The best of all kinds at t = 1.1 / tau, and of the best two near it."""
+        sign = (1.0, -1.0)[side]
+        kinds = [self.direction(kind, side) for kind in KINDS]
+        units = [1.1 / (one["tau"] * max(one["g"], key=lambda g: g[1])[0]) for one in kinds]
+        ends = [sign * one["value"] - self.thin_radius(one, t, sign) for one, t in zip(kinds, units, strict=True)]
+        order = sorted(range(len(kinds)), key=lambda i: ends[i], reverse=True)
+        tried = [(kinds[i], x * units[i]) for i in order[:2] for x in (0.75, 0.85, 0.93, 1.07, 1.25)]
+        return sign * max(ends[order[0]], *(sign * one["value"] - self.thin_radius(one, t, sign) for one, t in tried))
+
+    def thin_radius(self, one, t, sign):
+        """t (level + what the weights cost + what rows vary: known, and the most of what is unknown)."""
+        total, V, q = one["model"]
+        rho, cost = {}, one["level"]
+        for p in self.pairs:
+            rho[p] = 0.0
+            if total[p] > 0.0:
+                rho[p], paid = self.thin_pair(one, p, one["v"][p] / t, sign)
+                cost += paid
+        square, linear = dict.fromkeys(range(self.S + 1), 0.0), dict.fromkeys(range(self.S + 1), 0.0)
+        for e, block in enumerate(self.blocks):
+            for row in block:
+                if (p := row[:2]) in self.pi:
+                    weight, x = rho[p] * row[4] * one["u"][e][p], row[2] + self.alpha * V[row[3]] - q[p]
+                    cost += weight * x * x
+                    linear[row[3]] += 2.0 * self.alpha * weight * x
+                    square[row[3]] += self.alpha**2 * weight
+        for p, chance in self.pi.items():
+            b, c = chance * linear[p[0]], chance * square[p[0]] - rho[p] * total[p]
+            low, high = self.q[p][0] - q[p], self.q[p][1] - q[p]
+            places = [low, high, *([-b / (2.0 * c)] if c < 0.0 and low < -b / (2.0 * c) < high else [])]
+            cost += max(b * h + c * h * h for h in places)
+        return t * cost + 1e-10 * max(map(abs, V))
+
+    def thin_pair(self, one, p, y, sign):
+        """rho that is enough at both ends of h, and the cost of the weights at the dearer of them."""
+        q, (low, high) = one["model"][2][p], self.q[p]
+        least = most = 0.0
+        for e, block in enumerate(self.blocks):
+            for row in block:
+                if row[:2] == p:
+                    least += one["u"][e][p] * row[4] * (row[2] + self.alpha * self.V[row[3]][0] - high)
+                    most += one["u"][e][p] * row[4] * (row[2] + self.alpha * self.V[row[3]][1] - low)
+        least, most = sorted((sign * least, sign * most))
+        ends = sorted((sign * (low - q), sign * (high - q)))
+        first = self.thin_need(one, p, self.tilted(one, p, y, least, most)[0])
+        shift = 2.0 * first * max(map(abs, ends))
+        part = 1.0 if shift <= 0.18 * y else 0.18 * y / shift
+        for _ in range(6):
+            rho = 1.02 * part**2 * first
+            for _ in range(20):
+                needed, paid = 0.0, -math.inf
+                for h in ends:
+                    a, slope = self.tilted(one, p, part * y - 2.0 * rho * h, least, most)
+                    missing = y - 2.0 * rho * h - slope
+                    cost = sum(x * (math.log(x) - one["g"][j][1]) for j, x in a.items() if x > 0.0)
+                    paid = max(paid, cost + max(missing * least, missing * most))
+                    needed = max(needed, self.thin_need(one, p, a))
+                if needed <= rho:
+                    return rho, paid
+                rho = 1.02 * needed
+            part *= 0.7
+        return 0.0, math.inf
+
+    def thin_need(self, one, p, a):
+        blocks = [e for e in range(len(self.blocks)) if one["u"][e][p] > 0.0]
+        return max(sum(x * self.psi(one, j, e, p) for j, x in a.items()) / one["u"][e][p] for e in blocks)
+
+    def tilted(self, one, p, y, low, high):
+        """Weights exp(log w - phi + theta Z) with mean slope y, or those of the end of [low, high] that is nearest."""
+        known = one.setdefault("terms", {})
+        terms = known[p] = known.get(p) or self.terms(one, p)
+        for _ in range(50):
+            Z = 0.5 * (low + high)
+            top = log_sum([c + theta * Z for _, theta, c in terms])
+            a = {j: math.exp(c + theta * Z - top) for j, theta, c in terms}
+            slope = sum(a[j] * theta for j, theta, _ in terms)
+            if abs(slope - y) <= 1e-7 * abs(y):
+                break
+            low, high = (Z, high) if slope < y else (low, Z)
+        return a, slope

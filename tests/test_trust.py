@@ -188,3 +188,28 @@ def test_columns_are_for_logs_that_are_not_open_yet():
     log = problems.two_state().record(100, seed=0)
     with pytest.raises(dualq.LogError, match="the log is open already; give state to read_log"):
         dualq.learn(log, state="s")
+
+
+@pytest.mark.filterwarnings("ignore:V is proven to")  # rounding again
+@pytest.mark.parametrize("offset", [1e7, 1e9])
+def test_rewards_far_from_zero_hide_no_error_and_nothing_is_promised(offset):
+    # the same rows with an offset that rounding cannot carry: the standard error is no smaller than without it, the
+    # policy is the same, and the reason why nothing is guaranteed says what to do
+    base = problems.garnet(6, 3, 3, discount=0.9, seed=3).record(4000, 1)
+    reward = base.reward + np.random.default_rng(0).uniform(-0.5, 0.5, 4000)
+    near, far = (
+        dualq.learn(
+            dualq.ArrayLog(base.state, base.action, reward + x, base.next_state, 6, 3, reward_range=(x - 0.5, x + 1.5)),
+            discount=0.9,
+        )
+        for x in (0.0, offset)
+    )
+    assert near.promised
+    assert near.expected.standard_error < far.expected.standard_error < 5.0 * near.expected.standard_error
+    assert far.expected.value - 10.0 * offset == pytest.approx(
+        near.expected.value, abs=3.0 * far.expected.standard_error
+    )
+    np.testing.assert_array_equal(far.policy.matrix, near.policy.matrix)
+    reason = f"so far from 0 that rounding hides how they differ: take {offset:.6g} off each one"
+    assert any(reason in one for one in far.withheld)
+    assert not any("so far from 0" in one for one in near.withheld)

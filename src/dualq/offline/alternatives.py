@@ -5,10 +5,14 @@ policies well. Beside it stand
 
 Well known   the best policy that keeps to pairs with at least k rows, in the model of these pairs alone; where a state
              has none such, to its pair with the most rows. Of all k on the ladder the one whose floor is highest.
+Foreseen     what the first eighth of the rows alone takes for the best, on pairs with at least k of these rows
+             (proof/prior.py): nothing of it was chosen from the rows that certify it. With many states, and some
+             hundred rows of each, this is the one of which something can be proven.
 Safest       the policy whose pairs have the highest floors (proof/costs.py)
 
-Both are chosen by looking at their bounds, and that is allowed: the events of the certificate hold for all policies at
-once (docs/certificate.md), so that these bounds and the certificate's hold together, on the same delta.
+Of the first two kinds the one with the highest floor is shown. All are chosen by looking at their bounds, and that is
+allowed: the events of the certificate hold for all policies at once (docs/certificate.md), so that these bounds and the
+certificate's hold together, on the same delta.
 """
 
 from __future__ import annotations
@@ -38,7 +42,8 @@ from dualq.solvers import solve
 
 Array = np.ndarray
 
-LARGE = 50_000  # entries of the counts, from which on this takes longer than learning
+LARGE = 50_000  # entries of the counts, from which on only policies that were foreseen are tried ...
+LARGEST = 400_000  # ... and from which on even that takes longer than learning
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +51,7 @@ class Alternative:
     """A policy that can be certified better than the recommended one.
 
     rows       it keeps to pairs with at least so many rows; None for the safest policy
+    first      of the log's first rows, so many, which alone it comes from; None where it comes from all
     policy     on the log's states
     expected   what it is expected to earn from the start
     lower, upper   its true value is between these, together with all that the certificate says
@@ -58,6 +64,7 @@ class Alternative:
     lower: float
     upper: float
     less: float
+    first: int | None = None
 
 
 def wanting(promise: Certificate) -> bool:
@@ -69,18 +76,19 @@ def alternatives_of(fit: Proven, expected: Estimate) -> tuple[Alternative, ...]:
     """The policies beside the recommended one, whose value is expected to be this; none where it has a floor."""
     solved, promise = fit.solved, fit.certificate
     counts = solved.modelled.counted.counts
-    if promise is None or solved.asked or counts.n.size > LARGE or not wanting(promise):
+    if promise is None or solved.asked or counts.n.size > LARGEST or not wanting(promise):
         return ()
     if fit.version != __version__ or centre_of(counts):  # the certificate's events are not those that follow
         return ()
     bounds, estimates, alpha = _bounds(fit), solved.modelled.estimates, solved.modelled.discount
 
-    def judged(rows: int | None, policy: TablePolicy) -> Alternative:
+    def judged(rows: int | None, policy: TablePolicy, first: int | None = None) -> Alternative:
         low, high = (end / (1.0 - alpha) for end in bounds.of(policy.matrix))
         earns = estimates.value(counts.support.policy_to_model(policy, solved.modelled.careful.policy))
-        return Alternative(rows, policy, earns, low, high, expected.value - earns.value)
+        return Alternative(rows, policy, earns, low, high, expected.value - earns.value, first)
 
-    known = [judged(rows, policy) for rows, policy in _well_known(counts, alpha)]
+    known = [judged(rows, policy) for rows, policy in _well_known(counts, alpha)] if counts.n.size <= LARGE else []
+    known += [judged(rows, policy, first) for rows, policy, first in _foreseen(counts, bounds)]
     safest = judged(None, TablePolicy(bounds.safest[0], counts.states, counts.actions))
     best = [max(known, key=lambda one: one.lower)] if known else []
     others = best if best and np.array_equal(best[0].policy.matrix, safest.policy.matrix) else [*best, safest]
@@ -98,6 +106,15 @@ def _bounds(fit: Proven) -> AverageBounds:
     prior = prior_of(counted.blocks, counted.counts, modelled.discount, counted.available)
     words = {"prior": prior, "measured": counted.measured, "value_range": values, "beside": True}
     return AverageBounds(counted.blocks, modelled.discount, counted.start, ledger, **words)
+
+
+def _foreseen(counts: Counts, bounds: AverageBounds) -> Iterator[tuple[int, TablePolicy, int]]:
+    """(k, the policy of the first rows, on pairs with at least k of them, how many rows these are)."""
+    if bounds.own is None or bounds.own.prior is None:
+        return
+    usual = np.eye(counts.shape[1])[counts.visits.argmax(axis=1)]
+    for rows, policy in bounds.own.prior.cheapest(usual).items():
+        yield rows, TablePolicy(policy, counts.states, counts.actions), bounds.own.parts[0].total
 
 
 def _well_known(counts: Counts, alpha: float) -> Iterator[tuple[int, TablePolicy]]:

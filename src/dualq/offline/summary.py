@@ -49,6 +49,7 @@ def alternative_summary(one: Alternative) -> dict[str, object]:
     policy = one.policy
     return {
         "rows": one.rows,
+        "first": one.first,
         "expected": estimate_summary(one.expected),
         "lower": one.lower,
         "upper": one.upper,

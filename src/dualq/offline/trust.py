@@ -29,6 +29,7 @@ Array = np.ndarray
 UNSEEN = 0.05  # of the policy's decisions, which may show a reward that was never seen
 RULE_OF_THREE = 3.0  # what did not happen in n rows has a probability of at most 3 / n, with 95% confidence
 TWICE = "rows that are in both are counted twice"
+FAR_OFF = 2e6  # times their range: rewards so far from 0 lose in squares what they differ by
 SET_ASIDE = 0.005  # of the rows: more could change what is promised if they differ
 OPEN_SHARE, OPEN_TIMES = 0.05, 3.0  # of the policy's time in an open bin, and how much more than the log's is far more
 ASSUMPTIONS = ("set aside",)  # what a user may vouch for, learn(assume=...): the rows set aside are like the others
@@ -59,6 +60,9 @@ def doubts(
         reasons.append(
             "too few rows to know how low or high a reward can be: say it with --reward-range (reward_range=)"
         )
+    low, high = counts.reward_range
+    if abs(middle := 0.5 * (low + high)) > FAR_OFF * (high - low) > 0.0:
+        reasons.append(f"rewards are so far from 0 that rounding hides how they differ: take {middle:.6g} off each one")
     reasons += unlike(coverage.rows, (coverage.dropped, coverage.skipped), (*contradicted, *assumed))
     if any(TWICE in doubt for doubt in coverage.doubts):
         reasons.append("rows that were learned from before may have been counted again")

@@ -127,7 +127,6 @@ class Weighed(NamedTuple):
 def weigh(rows: OwnRows, one: Direction, t: float, sign: float) -> Weighed | None:
     """The weights a for which y = v / t + d(a); None where some slope is out of reach. sign -1 for ceilings."""
     d, a = np.zeros(one.v.size), np.zeros(one.logs.shape)
-    C = rows.alpha * one.model.G[rows.column] - one.model.G_q[rows.pair]  # alpha h(s') - h_q = -C Z
     omega, crossed, missing = np.zeros(0), np.zeros(0), one.v
     for _ in range(ROUNDS):
         y = one.v / t + d
@@ -135,7 +134,9 @@ def weigh(rows: OwnRows, one: Direction, t: float, sign: float) -> Weighed | Non
             return None
         omega = np.einsum("pj,jep->ep", a, one.omega)
         crossed = (omega[:, rows.pair] * rows.n[1:] * one.off).sum(axis=0)
-        new = -2.0 * sign * (crossed @ C)
+        # alpha h(s') - h_q = -(alpha G - G_q) Z
+        into = np.bincount(rows.column, crossed, minlength=rows.num_states + 1)
+        new = -2.0 * sign * (rows.alpha * into @ one.model.G - rows.per_pair(crossed) @ one.model.G_q)
         missing = one.v - t * (np.where(one.model.total > 0.0, a @ one.theta, 0.0) - new)
         if np.abs(new - d).max() <= 1e-13 * np.abs(y).max():
             break

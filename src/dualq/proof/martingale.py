@@ -9,7 +9,7 @@ exactly. One nonnegative supermartingale M, a mixture over rates of all kinds, b
 (docs/certificate.md, the policy's own value); a union over policies by the prior W (prior.py) pays log 1 / W(pi).
 
 Kinds     all directions at once (isotropic.py), which makes the box of V^pi small; and one direction (directions.py)
-          for each aim, which bounds the value at its start
+          for each aim, which bounds the value at its start; where the box stays wide, by total_variance.py
 Box       V^pi in [L, U] in every state, from the events of pairs, holds beside it; pairs without rows get its ends
 """
 
@@ -35,6 +35,7 @@ from dualq.proof.isotropic import (
     radii,
 )
 from dualq.proof.own_rows import Fitted, OwnRows, errors_of, fitted
+from dualq.proof.total_variance import ROUNDING, thin_end
 
 Array = np.ndarray
 
@@ -43,7 +44,7 @@ SLACK = 0.25  # of what a single row may do, at such a rate
 ROUNDS = 8  # of the box getting smaller
 STILL = 0.03  # relative: a box that shrinks by less is left as it is
 TRIED = 2  # kinds on each side, the best by what is expected of them, that are computed with all terms
-ROUNDING = 1e-10  # of values, relative: what the linear systems may be off
+MANY = 200  # pairs of a policy, from which on a box that does not get smaller at first is left as it is
 LARGEST = 4_000_000  # states x pairs: matrices beyond this are too large
 
 
@@ -94,8 +95,6 @@ def own_value(
         return None
     seen = [foresee(rows, aim.foreseen, reward_range, possible) for aim in aims]
     known = _shrunk(rows, seen[0], reward_range, possible, box, level)
-    if not known.sets:
-        return None
     ends = tuple(
         _ends(rows._replace(start=aim.start), one, aim, known, reward_range, possible, level)
         for aim, one in zip(aims, seen, strict=True)
@@ -120,7 +119,8 @@ def _shrunk(
     model = fitted(rows, np.ones(rows.visits[1:].shape), box.q.mean(axis=0))
     off, squares = errors_of(rows, model)
     half = np.where(model.total > 0.0, 0.0, 0.5 * (box.q[1] - box.q[0]))
-    beside = np.abs(alpha * model.reach[rows.column] - model.reach_q[rows.pair]) @ half
+    none = np.flatnonzero(half)
+    beside = np.abs(alpha * model.reach[:, none][rows.column] - model.reach_q[:, none][rows.pair]) @ half[none]
     up = alpha * (box.V[1] - model.V)[rows.column] - (box.q[0] - model.q)[rows.pair]
     down = (box.q[1] - model.q)[rows.pair] - alpha * (box.V[0] - model.V)[rows.column]
     error = np.sqrt(rows.per_pair(n * np.maximum(np.maximum(up, down), 0.0) ** 2))
@@ -131,9 +131,12 @@ def _shrunk(
         sets = _ellipsoids(seen, spread, reach_of(rows, box, reward_range, possible), level)
         if not sets:
             break
+        cut = _cut(box, model, half, sets)
+        if not found and rows.pairs.size > MANY and np.array_equal(cut.V, box.V):
+            break  # so many pairs take long, and so wide an ellipsoid says nothing of them
         found = sets
         smaller = np.min([pair_norms(one, rows, model, n) + aside for one in sets], axis=0)
-        box = _cut(box, model, half, sets)._replace(reach=_reach(rows, model, half, sets, reward_range, possible))
+        box = cut._replace(reach=_reach(rows, model, half, sets, reward_range, possible))
         gained = bool((smaller < (1.0 - STILL) * error).any())
         error = np.minimum(error, smaller)
         if not gained:
@@ -193,12 +196,20 @@ def _ends(
 ) -> tuple[float, float]:
     """Floor and ceiling at a start: by its directions, or by the box of every state."""
     reach = reach_of(rows, known.box, reward_range, possible)
-    low, high = (
-        _end(rows, seen, known, reach, level - np.log(part), side) if part > 0.0 else (-np.inf, np.inf)[side]
-        for side, part in enumerate(aim.parts)
-    )
-    states = known.box.V[:, : rows.num_states]
-    return max(low, float(rows.start @ states[0])), min(high, float(rows.start @ states[1]))
+    ends = [float(rows.start @ end) for end in known.box.V[:, : rows.num_states]]
+    for side, part in enumerate(aim.parts):
+        if part > 0.0:
+            ends[side] = _beyond(rows, seen, known, reach, level - np.log(part), side, ends[side])
+    return ends[0], ends[1]
+
+
+def _beyond(rows: OwnRows, seen: Foresight, known: Known, reach: Array, level: float, side: int, end: float) -> float:
+    """An end of the box, or what directions say beyond it: with the box made smaller, or, failing that, as it is."""
+    better = (max, min)[side]
+    found = better(end, _end(rows, seen, known, reach, level, side)) if known.sets else end
+    if found != end:
+        return found
+    return better(end, thin_end(rows, seen, known.box.V, known.box.q, reach, level, side, end))
 
 
 def _end(rows: OwnRows, seen: Foresight, known: Known, reach: Array, level: float, side: int) -> float:

@@ -6,10 +6,11 @@ alone, with q the value of an action there less its error, s the error of a diff
     W(pi) = prod_s [ (1 - e) w(pi(s)) + e / 2A ]       w(a) ~ exp(-SHARP (max q - q(a)) / s)       e = 1 / (S + 10)
 
 for actions that are taken for sure, and W the mean of several such, of which all but one know only pairs that had so
-and so many of the first rows: so policies that keep to well-known pairs are cheap too. The other half of e is for those
-at random: k actions with chances that are multiples of 1 / GRID, all k alike, all sets of k alike, all such chances
-alike. Other chances have no price. W adds up to 1 at most over all policies, so that all of them are certified at once
-if each pays log 1 / W(pi).
+and so many of the first rows, or have all of w on its largest: so policies that keep to well-known pairs are cheap too,
+and what the first rows alone take for the best costs about 8, however many states there are. The other half of e is for
+those at random: k actions with chances that are multiples of 1 / GRID, all k alike, all sets of k alike, all such
+chances alike. Other chances have no price. W adds up to 1 at most over all policies, so that all of them are certified
+at once if each pays log 1 / W(pi).
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ GRID = 32  # chances of actions are multiples of 1 / GRID
 SHARP = 1.5  # how much an action that is one error worse is trusted less
 PSEUDO_ROWS = 2.0
 LEAST = (4, 12, 40, 125, 400, 1250)  # of the first rows: what a well-known pair may be
-WELL_KNOWN = 0.15  # of W, for policies that keep to such, all kinds alike
+WELL_KNOWN = 0.14  # of W, for policies that keep to such, all kinds alike
+FORESEEN = 0.01  # of W, for those that the first rows alone give: a share so small costs them little more than others
 
 
 class Prior:
@@ -37,12 +39,23 @@ class Prior:
     def __init__(self, first: Counts, merged: Counts, alpha: float, allowed: Array):
         self.allowed, self.actions = allowed, allowed.sum(axis=1)
         kept = _kinds_of_pairs(first.visits)
-        self.likely = np.array([likely_actions(_of_pairs(first, some), merged, alpha, allowed) for some in kept])
-        shares = [WELL_KNOWN / max(len(kept) - 1, 1)] * (len(kept) - 1)
+        seen = np.any(first.visits, axis=1, keepdims=True)
+        likely = np.array([likely_actions(_of_pairs(first, some), merged, alpha, allowed) for some in kept.values()])
+        best = np.eye(allowed.shape[1])[likely.argmax(axis=2)]
+        self.likely = np.concatenate([likely, np.where(seen, best, likely)])
+        self.foreseen, self.seen = dict(zip(kept, best, strict=True)), seen
+        shares = [WELL_KNOWN / max(len(kept) - 1, 1)] * (len(kept) - 1) + [FORESEEN / len(kept)] * len(kept)
         self.log_shares = np.log([1.0 - sum(shares), *shares])
         # where there is one action, or where rows only ever ended, there is nothing to choose
         ends = merged.support.to_log(merged.over) & ~merged.visits.any(axis=1)
         self.choices = (self.actions > 1) & ~ends
+
+    def cheapest(self, otherwise: Array) -> dict[int, Array]:
+        """{rows: (S, A)} what the first rows alone take for the best, on pairs with at least so many of them.
+
+        otherwise   (S, A) where the first rows have nothing: there all actions cost the same
+        """
+        return {rows: np.where(self.seen, policy, otherwise) for rows, policy in self.foreseen.items()}
 
     def price(self, policy: Array) -> float:
         """log 1 / W(pi) of a policy (S, A); infinite where its chances are not on the grid."""
@@ -63,14 +76,14 @@ def on_grid(policy: Array) -> Array:
     return (down + (rank < missing[:, None])) / GRID
 
 
-def _kinds_of_pairs(visits: Array) -> list[Array]:
-    """(S, A) each: all pairs, and those with more and more rows; where a state has none, the one it has most of."""
-    kept, most = [visits > 0], (visits > 0) & (visits == visits.max(axis=1, keepdims=True))
+def _kinds_of_pairs(visits: Array) -> dict[int, Array]:
+    """{rows: (S, A)}: all pairs, and those with more and more rows; where a state has none, the one it has most of."""
+    kept, most = {1: visits > 0}, (visits > 0) & (visits == visits.max(axis=1, keepdims=True))
     for rows in LEAST:
         thick = visits >= rows
         some = np.where(thick.any(axis=1, keepdims=True), thick, most)
-        if not np.array_equal(some, kept[-1]):
-            kept.append(some)
+        if not np.array_equal(some, list(kept.values())[-1]):
+            kept[rows] = some
     return kept
 
 

@@ -55,7 +55,10 @@ def instead(fit: Fit) -> list[str]:
 
 
 def _other(one: Alternative) -> str:
-    keeps = f"the best that keeps to combinations of state and action with at least {count(one.rows or 0, 'row')}"
+    pairs = "combinations of state and action with at least"
+    keeps = f"the best that keeps to {pairs} {count(one.rows or 0, 'row')}"
+    if one.first is not None:
+        keeps = f"the best that the first {count(one.first, 'row')} alone show, on {pairs} {one.rows} of them,"
     lost = f"{number(abs(one.less))} {'less' if one.less > 0.0 else 'more'} than the new policy"
     who = "the safest" if one.rows is None else keeps
     return f"{who} earns at least {number(one.lower)} (expected {estimate(one.expected)}, {lost})"

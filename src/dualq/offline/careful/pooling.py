@@ -69,6 +69,7 @@ MANY_ACTIONS = 1_000  # from here on effects of single actions are not looked fo
 STANDS_OUT = 4.0  # squared standard errors from which on a pair is more and more left alone
 ALIKE = 1e4  # rows of the log's variance beside a state's own, where states do not differ in it
 ROUNDING = 1e-13  # squares below this part of what they were computed from are rounding
+HIDDEN = 0.01  # of the squared range of rewards: a variance that rounding must not hide
 
 
 # ---- the log by pairs
@@ -121,8 +122,6 @@ class Rows:
         total = n.sum(axis=1)
         seen = total > 0.0
         habit = np.where(seen[:, None], n / np.maximum(total, 1.0)[:, None], n.sum(axis=0) / n.sum())
-        reward_mean = counts.reward_sum / counts.n
-        squares = counts.reward_square_sum - counts.reward_sum * reward_mean
         return cls(
             counts=counts,
             plug_in=plug_in,
@@ -134,8 +133,8 @@ class Rows:
             habit=habit,
             pair=counts.s.astype(np.int64) * n.shape[1] + counts.a,
             successor=counts.successor,
-            reward_mean=reward_mean,
-            reward_squares=np.where(squares > ROUNDING * counts.reward_square_sum, squares, 0.0),
+            reward_mean=counts.reward_sum / counts.n,
+            reward_squares=reward_squares(counts),
         )
 
     @cached_property
@@ -200,6 +199,19 @@ class Rows:
         """How much of a row is the pair's own, its state's average and one other pair's."""
         own = np.where(self.supported, lean.own, 1.0)
         return own, (1.0 - own) * (1.0 - lean.tilt), (1.0 - own) * lean.tilt
+
+
+def reward_squares(counts: Counts) -> Array:
+    """(entries,) of rewards about their mean: none where that is what rounding left of equal ones.
+
+    Where rewards are so far from 0 that rounding would hide what they vary too, rounding is added, up to the most that
+    their range allows.
+    """
+    (low, high), mean = counts.reward_range, counts.reward_sum / counts.n
+    squares, rounding = counts.reward_square_sum - counts.reward_sum * mean, ROUNDING * counts.reward_square_sum
+    hides = (rounding > HIDDEN * counts.n * (high - low) ** 2) & (counts.n > 1)
+    most = np.minimum(np.maximum(counts.n * (high - mean) * (mean - low), 0.0), np.maximum(squares, 0.0) + rounding)
+    return np.where(squares > rounding, squares, np.where(hides, most, 0.0))
 
 
 def _spread(x: Array, group: Array, groups: int) -> Array:
