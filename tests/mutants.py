@@ -309,6 +309,21 @@ MUTANTS = (
         "pass",
         (f"{LINES}::test_a_state_that_was_entered_only_to_end_is_no_state_that_was_never_left",),
     ),
+    # ---- rows that stand in their order
+    Mutant(
+        "the first row of an episode as what followed the last of another",
+        "logs/reading/decisions.py",
+        "return inside.ifelse(moved(value), null(value.type()))",
+        "return moved(value)",
+        ("test_standing_rows.py::test_of_every_kind_of_file",),
+    ),
+    Mutant(
+        "rows out of order, linked as they stand",
+        "logs/reading/queries.py",
+        "(table.before_t.notnull() & ~rises.fill_null(False))",
+        "(table.before_t.notnull() & ~rises.fill_null(True) & literal(False))",
+        ("test_standing_rows.py::test_one_row_out_of_place_is_seen",),
+    ),
     # ---- logged propensities
     Mutant(
         "both ends of a betting interval, each with all of delta",

@@ -14,6 +14,7 @@ import numpy as np
 
 from dualq.base import Label
 from dualq.logs.checks.trace import Trace
+from dualq.logs.reading.arrow import picked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +45,10 @@ class OpenEnds:
         last = np.flatnonzero(np.append(np.diff(trace.episode) != 0, True)[: len(trace)])
         last = last[~(trace.ended | trace.cut | trace.bad)[last]]
         names = list(
-            zip(*(column.take(trace.episode[last]).to_pylist() for column in trace.labels.columns), strict=True)
+            zip(
+                *(picked(column.combine_chunks(), trace.episode[last]).to_pylist() for column in trace.labels.columns),
+                strict=True,
+            )
         )
         return cls(
             names if trace.labels.num_columns else [()] * last.size,

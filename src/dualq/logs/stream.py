@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dualq.base import LogError, RecordedState, Rows
+from dualq.logs.reading.arrow import flags_in, numbers_of
 from dualq.logs.reading.counting import Counted
 from dualq.logs.reading.engines import batches, reading
 from dualq.logs.reading.expressions import Table
@@ -132,9 +133,9 @@ class _Reader:
         a = self.actions.find([batch[name] for name in q.a])
         ended = np.zeros(s.size, bool)
         if "ended" in batch.schema.names:
-            ended = batch["ended"].to_numpy(zero_copy_only=False).astype(bool)
+            ended = flags_in(batch["ended"])
             s_next = np.where(s_next < 0, s, s_next)  # an end without a next state: nobody reads it
-        return Rows(s, a, batch["r"].to_numpy(), s_next, ended)
+        return Rows(s, a, numbers_of(batch["r"]), s_next, ended)
 
 
 def rows_in_order(q: Questions, order: list[str], some_dropped: bool) -> Table:

@@ -23,9 +23,11 @@ from dualq.logs.checks.markov import if_not_too_long, markov_of_table, markov_of
 from dualq.logs.checks.trace import MOST_ROWS, Trace, trace_of_table
 from dualq.logs.counts import Counts
 from dualq.logs.number_rows import NumberRows
+from dualq.logs.reading.arrow import numbers_of
 from dualq.logs.reading.coding import Coder
 from dualq.logs.reading.columns import label_warnings
 from dualq.logs.reading.counting import Counted, check_repeats, first_states, flags_of
+from dualq.logs.reading.engines import answer, whole_number
 from dualq.logs.reading.episodes import Episodes, episodes_of
 from dualq.logs.reading.odd_values import value_warnings
 from dualq.logs.reading.options import Columns
@@ -149,15 +151,15 @@ class TableLog:
         """The counts of the rows cuts[0] to cuts[1], ... in time order: one GROUP BY with the block among the keys."""
         q, counts = self.questions, self.counts()
         with progress(self.opened, "putting in order"), asking(self.opened):
-            groups = q.by_block(time_order(q), list(cuts[1:-1]), self.dropped > 0).to_pyarrow()
+            groups = answer(q.by_block(time_order(q), list(cuts[1:-1]), self.dropped > 0))
         states, actions = self.coders
         s, s_next = (states.find([groups[name] for name in names]) for names in (q.s, q.n))
         a = actions.find([groups[name] for name in q.a])
         ended = flags_of(groups, "ended")
         s_next = np.where(s_next < 0, s, s_next)  # an end without a next state: nobody reads it
-        block = groups["block"].to_numpy()
+        block = numbers_of(groups["block"])
         sums = [
-            groups[name].to_numpy()
+            numbers_of(groups[name])
             for name in ("n", *(f"{x}_{what}" for x in q.numbers for what in ("sum", "squares")))
         ]
         return [
@@ -270,7 +272,7 @@ class TableLog:
     def _coverage(self, level: float) -> Coverage:
         counts, q = self.counts(), self.questions
         timed = q.schema.next_state and q.schema.time is not None
-        jumps = int(q.jumps().to_pyarrow().as_py()) if timed else None
+        jumps = whole_number(q.jumps()) if timed else None
         drift, by = drift_of(self._periods, counts.shape, level)
         memory, remarks = None, self.remarks
         if self.has_order:

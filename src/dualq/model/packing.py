@@ -8,6 +8,7 @@ used. What is heavy is imported where it is made: a policy needs neither SciPy n
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -20,6 +21,7 @@ from dualq.base import CheckpointError, Label, Labels, as_json_array, from_json_
 from dualq.model.policy import TablePolicy
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from _typeshed import DataclassInstance
 
     from dualq.model.mdp import MDP
@@ -169,11 +171,29 @@ def _as_table(column: list[Label]) -> Array:
     """Values as the bytes of an Arrow table."""
     import pyarrow as pa
 
-    table = pa.table([pa.array(column)], names=["value"])
+    table = pa.table([_as_arrow(column)], names=["value"])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
     return np.frombuffer(sink.getvalue(), np.uint8)
+
+
+def _as_arrow(column: list[Label]) -> pa.Array:
+    """Values of one type as `pyarrow.array` has them; numbers and text without it, since it imports pandas."""
+    import pyarrow as pa
+
+    kind = type(column[0]) if column else None
+    if kind in (int, float):
+        with contextlib.suppress(OverflowError):  # beyond 64 bits
+            numbers, to = np.array(column, kind), pa.float64() if kind is float else pa.int64()
+            return pa.Array.from_buffers(to, len(column), [None, pa.py_buffer(numbers)])
+    if kind is str:
+        texts = [str(value).encode() for value in column]
+        ends = np.cumsum([0, *map(len, texts)])
+        if ends[-1] < 2**31:
+            buffers = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(b"".join(texts))]
+            return pa.Array.from_buffers(pa.string(), len(column), buffers)
+    return pa.array(column)
 
 
 def _column(table: Array) -> list[Label]:

@@ -25,7 +25,9 @@ from dualq.base import p_value
 from dualq.logs.checks.findings import Finding
 from dualq.logs.checks.homogeneity import Outcome, alike_counts, alike_means, cells
 from dualq.logs.checks.trace import ROWS, Trace, kind_of_clock, shared_clock
+from dualq.logs.reading.arrow import numbers_of
 from dualq.logs.reading.counting import Counted, flags_of
+from dualq.logs.reading.engines import answer
 
 Array = np.ndarray
 
@@ -186,14 +188,14 @@ def periods_of_table(counted: Counted, periods: int) -> Periods | None:
     if low is None or not high > low:
         return None
     centre = float(counts.reward_sum.sum() / counts.total)
-    groups = q.by_period(column, low, high, periods, centre).to_pyarrow()
+    groups = answer(q.by_period(column, low, high, periods, centre))
     states, actions = counted.states, counted.actions
     s, s_next, a = (coder.found_in(groups, x) for coder, x in ((states, q.s), (states, q.n), (actions, q.a)))
     ended = flags_of(groups, "ended")
     used = ended | (s_next >= 0)
     outcome = np.where(ended, len(states.labels), s_next)
-    powers = np.array([groups[f"x{i}"].to_numpy() for i in (1, 2, 3, 4)], float)
-    period, n = groups["period"].to_numpy().astype(np.int64), groups["n"].to_numpy()
+    powers = np.array([numbers_of(groups[f"x{i}"]) for i in (1, 2, 3, 4)], float)
+    period, n = numbers_of(groups["period"]).astype(np.int64), numbers_of(groups["n"])
     edges = _edges(low, high, periods, kind_of_clock(q, column))
     return Periods(period[used], s[used].astype(np.int64), a[used], outcome[used], n[used], powers[:, used], edges, by)
 

@@ -24,7 +24,7 @@ from dualq.logs.checks.marked import Difference, difference_in, other_choices
 from dualq.logs.checks.trace import Trace
 from dualq.logs.counts import Counts
 from dualq.logs.reading.counting import Counted
-from dualq.logs.reading.engines import reading
+from dualq.logs.reading.engines import reading, whole_number
 from dualq.logs.reading.episodes import Episodes, clock_of, per_episode
 from dualq.logs.reading.expressions import Kind, differ
 from dualq.logs.reading.queries import Questions
@@ -109,13 +109,13 @@ def _early(q: Questions, facts: Episodes) -> int:
     early = per.filter(before & (per["rows"] < facts.lengths[1]))
     if more:
         early = early.filter(differ(early["cut_at"], early["last"]).fill_null(True))
-    number = int(early.count().to_pyarrow().as_py())
+    stopped = whole_number(early.count())
     kind = per[q.e[0]].type()
-    if q.counter and 0 < number <= max(1, UNDER_WAY * facts.count) and len(q.e) == 1 and _runs(kind):
+    if q.counter and 0 < stopped <= max(1, UNDER_WAY * facts.count) and len(q.e) == 1 and _runs(kind):
         since = early[q.e[0]].min().to_pyarrow().as_py()
-        if int(per.filter(per[q.e[0]] >= since).count().to_pyarrow().as_py()) <= max(1, UNDER_WAY * facts.count):
+        if whole_number(per.filter(per[q.e[0]] >= since).count()) <= max(1, UNDER_WAY * facts.count):
             return 0
-    return number
+    return stopped
 
 
 def _runs(kind: Kind) -> bool:

@@ -15,7 +15,9 @@ from dualq.logs.checks.findings import Finding
 from dualq.logs.checks.homogeneity import alike_counts, cells
 from dualq.logs.checks.trace import Trace
 from dualq.logs.counts import Counts
+from dualq.logs.reading.arrow import numbers_of
 from dualq.logs.reading.counting import Counted, flags_of
+from dualq.logs.reading.engines import answer
 from dualq.logs.reading.queries import Questions
 
 Array = np.ndarray
@@ -36,10 +38,10 @@ def markov_of_table(name: str, counted: Counted, level: float) -> Finding:
     q, states, actions = counted.questions, counted.states, counted.actions
     if q.schema.time is None:
         raise LogError(f"{name}: no row has a state before it: {unordered(q)}")
-    groups = q.by_previous().to_pyarrow()
+    groups = answer(q.by_previous())
     before, s, s_next = (states.found_in(groups, x) for x in ([f"p{i}" for i in range(len(q.s))], q.s, q.n))
     outcome = np.where(flags_of(groups, "ended"), len(states.labels), s_next)
-    a, n = actions.found_in(groups, q.a), groups["n"].to_numpy()
+    a, n = actions.found_in(groups, q.a), numbers_of(groups["n"])
     return _tested(before, s, a, outcome, n, len(actions.labels), level)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dualq.logs.reading.arrow import codes_of, numbers_of, picked
 from dualq.logs.reading.column_types import seconds
 from dualq.logs.reading.counting import Counted, flags_of
 from dualq.logs.reading.engines import batches
@@ -152,7 +153,7 @@ def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
         """One part of the rows, in arrays."""
         found = {"s": states.found_in(part, q.s), "s_next": states.found_in(part, q.n)}
         found |= {"a": actions.found_in(part, q.a), "begins": begins.among(part)}
-        found |= {name: part[name].to_numpy() for name in q.numbers} | {name: flags_of(part, name) for name in flags}
+        found |= {name: numbers_of(part[name]) for name in q.numbers} | {name: flags_of(part, name) for name in flags}
         return found | {name: _floats(part[name]) for name in floats}
 
     names = [*q.s, *q.a, *q.n, *q.numbers, *q.e, *flags, *(x for x in floats if x not in clocks)]
@@ -242,10 +243,10 @@ class _Beginnings:
         begins = np.zeros(both.num_rows, bool)
         begins[:1] = True
         for column in both.columns:
-            codes = column.combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            codes = codes_of(column.combine_chunks().dictionary_encode().indices)
             begins[1:] |= np.diff(codes) != 0
         begins = begins[known:]
-        self.found.append(rows.take(np.flatnonzero(begins)))
+        self.found.append(pa.table([picked(column, np.flatnonzero(begins)) for column in rows.columns], self.columns))
         self.last = rows.slice(part.num_rows - 1) if part.num_rows else self.last
         return begins
 
@@ -260,7 +261,7 @@ class _Beginnings:
 
 def _floats(column: pa.ChunkedArray) -> Array:
     """Numbers as float64, nan where one is missing."""
-    return column.to_numpy().astype(float, copy=False)
+    return numbers_of(column).astype(float, copy=False)
 
 
 def _runs(kind: Kind) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualq.base import Labels, LogError
+from dualq.logs.reading.arrow import codes_of, picked
 from dualq.logs.reading.schema import Bins
 
 if TYPE_CHECKING:
@@ -40,8 +41,9 @@ class Coder:
         """From the values of one or several tables: `values[j][i]` is column i of table j; NULL has no place."""
         self.columns, self.bins = tuple(columns), tuple(bins)
         ranks = [_ranked(name, column, [table[i] for table in values]) for i, column in enumerate(columns)]
-        self.parts = [part for part, _ in ranks]  # the distinct values of each column, in order
-        keys = self._keys([codes for _, codes in ranks])
+        self.parts = [part for part, _, _ in ranks]  # the distinct values of each column, in order
+        self.known = [known for _, known, _ in ranks]
+        keys = self._keys([codes for _, _, codes in ranks])
         self.keys = np.unique(keys)  # of the labels
         self.keys = self.keys[self.keys >= 0]
         if kind == "state" and self.keys.size > MOST:
@@ -94,7 +96,7 @@ class Coder:
 
     @cached_property
     def _finders(self) -> list[Callable[[pa.ChunkedArray], Array]]:
-        return [_finder(part) for part in self.parts]
+        return [_finder(part, known) for part, known in zip(self.parts, self.known, strict=True)]
 
     @cached_property
     def _table(self) -> Array | None:
@@ -114,8 +116,8 @@ def too_many(name: str, columns: Sequence[str], count: int) -> str:
     return f"{name}: the state ({few}) has {count:,} or more distinct values, over a million; {advice}"
 
 
-def _ranked(name: str, column: str, values: Sequence[pa.ChunkedArray]) -> tuple[Part, Array]:
-    """The distinct values in their order, and the rank of every row's; -1 for NULL."""
+def _ranked(name: str, column: str, values: Sequence[pa.ChunkedArray]) -> tuple[Part, pa.Array, Array]:
+    """The distinct values in their order, the same as Arrow has them, and the rank of every row's; -1 for NULL."""
     import pyarrow as pa
 
     together = pa.chunked_array([c for part in _alike(name, column, values) for c in part.chunks] or values[0])
@@ -123,11 +125,11 @@ def _ranked(name: str, column: str, values: Sequence[pa.ChunkedArray]) -> tuple[
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
     distinct = encoded.dictionary.to_pylist()
-    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     order = sorted(range(len(distinct)), key=distinct.__getitem__)
     rank = np.empty(len(distinct) + 1, np.int64)
     rank[order], rank[-1] = np.arange(len(distinct)), -1  # the last stands for the index -1
-    return [distinct[i] for i in order], rank[codes]
+    known = picked(encoded.dictionary, np.array(order, np.int64))
+    return [distinct[i] for i in order], known, rank[codes_of(encoded.indices)]
 
 
 def _alike(name: str, column: str, values: Sequence[pa.ChunkedArray]) -> list[pa.ChunkedArray]:
@@ -151,27 +153,24 @@ def _alike(name: str, column: str, values: Sequence[pa.ChunkedArray]) -> list[pa
     return [part if part.type == common else part.cast(common) for part in values]
 
 
-def _finder(part: Part) -> Callable[[pa.ChunkedArray], Array]:
+def _finder(part: Part, known: pa.Array) -> Callable[[pa.ChunkedArray], Array]:
     """A function from a column to the places of its values among distinct sorted ones; -1 where there is none."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    known = pa.array(part)
     if pa.types.is_integer(known.type) and part and part[-1] - part[0] < max(8 * len(part), DENSE):
         first = part[0]
         table = np.full(part[-1] - first + 3, -1, np.int32)  # room for what is too small or too large
         table[np.array(part) - first + 1] = np.arange(len(part))
 
         def look_up(values: pa.ChunkedArray) -> Array:
-            values = values.fill_null(first - 1) if values.null_count else values
-            numbers = values.cast(pa.int64()).to_numpy(zero_copy_only=False)
+            numbers = codes_of(values.cast(pa.int64()), missing=first - 1)
             return np.take(table, numbers - (first - 1), mode="clip")
 
         return look_up
 
     def search(values: pa.ChunkedArray) -> Array:
-        found = pc.call_function("index_in", [values.cast(known.type)], pc.SetLookupOptions(known))
-        return found.fill_null(-1).to_numpy(zero_copy_only=False)
+        return codes_of(pc.call_function("index_in", [values.cast(known.type)], pc.SetLookupOptions(known)))
 
     return search
 

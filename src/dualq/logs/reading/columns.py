@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from dualq.base import LogError, count
 from dualq.logs.counts import Counts
-from dualq.logs.reading.engines import reading
+from dualq.logs.reading.engines import answer, reading, whole_number
 from dualq.logs.reading.expressions import Expression, Table, differ
 from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import ROW, Schema
@@ -68,7 +68,7 @@ class Numbers:
 
 def one_row(question: Table) -> dict[str, Any]:
     """The one row of an aggregate."""
-    return question.to_pyarrow().to_pylist()[0]
+    return answer(question).to_pylist()[0]
 
 
 def numbers_in(table: Table, columns: Iterable[str], most: int = FIRST) -> dict[str, Numbers]:
@@ -151,7 +151,7 @@ def are_crowded(states: Callable[[int], Table]) -> tuple[int, int] | None:
     different = rows = 0
     for most in (FIRST, MORE):
         first = states(most)
-        rows, different = (int(asked.count().to_pyarrow().as_py()) for asked in (first, first.distinct()))
+        rows, different = (whole_number(asked.count()) for asked in (first, first.distinct()))
         if rows < LEAST or different <= CROWDED * rows:
             return None
         if rows < most:

@@ -20,10 +20,11 @@ import numpy as np
 
 from dualq.base import LogError, count
 from dualq.logs.counts import Counts
+from dualq.logs.reading.arrow import flags_in, known_of, numbers_of
 from dualq.logs.reading.available import Declared, declared_columns
 from dualq.logs.reading.bad_rows import set_aside, stop_at_the_first
 from dualq.logs.reading.coding import MOST, Coder, too_many
-from dualq.logs.reading.engines import batches, reading
+from dualq.logs.reading.engines import answer, batches, reading, whole_number
 from dualq.logs.reading.expressions import Table
 from dualq.logs.reading.progress import progress
 from dualq.logs.reading.queries import Questions
@@ -56,11 +57,11 @@ class Counted:
         self.actions = Coder(name, "action", q.schema.action, [taken, declared_columns(q, declared, taken)], bins)
         s, s_next = self.states.places
         ended = flags_of(groups, "ended")
-        n = groups["n"].to_numpy()
+        n = numbers_of(groups["n"])
         used = ended | (s_next >= 0)
         self.dropped = int(n[~used].sum())
         s_next = np.where(s_next < 0, s, s_next)  # an end without a next state: nobody reads it
-        sums = [n, *(groups[f"{x}_{sum_}"].to_numpy() for x in q.numbers for sum_ in ("sum", "squares"))]
+        sums = [n, *(numbers_of(groups[f"{x}_{sum_}"]) for x in q.numbers for sum_ in ("sum", "squares"))]
         seen = {x: _seen(extremes, x) for x in q.numbers}  # of all rows, those without a successor too
         self.counts = Counts.from_groups(
             s[used],
@@ -94,7 +95,7 @@ def count_table(opened: Source, q: Questions, quarantine: Path, declared: Declar
         raise LogError(f"{name}: there are no rows")
     if not q.skip_bad and _some_bad(groups, extremes, q):
         stop_at_the_first(opened, q)
-    if _repeats(opened, q, int(np.sum(groups["n"].to_numpy()))):
+    if _repeats(opened, q, int(np.sum(numbers_of(groups["n"])))):
         q = replace(q, repeats=True)
         if not q.skip_bad:
             stop_at_the_first(opened, q)
@@ -117,9 +118,9 @@ def count_table(opened: Source, q: Questions, quarantine: Path, declared: Declar
 def first_states(counted: Counted) -> Array:
     """(S,) how often each state is the first of an episode."""
     q, states = counted.questions, counted.states
-    found = q.first_states().to_pyarrow()
+    found = answer(q.first_states())
     place = states.found_in(found, q.s)
-    return np.bincount(place[place >= 0], found["n"].to_numpy()[place >= 0], len(states.labels)).astype(np.int64)
+    return np.bincount(place[place >= 0], numbers_of(found["n"])[place >= 0], len(states.labels)).astype(np.int64)
 
 
 def _fetch(opened: Source, q: Questions, table: Table) -> pa.Table:
@@ -151,11 +152,11 @@ def _some_bad(groups: pa.Table, extremes: pa.Table, q: Questions) -> bool:
     keys = [*q.s, *q.a, *(["ended"] if "ended" in groups.column_names else [])]
     if any(groups[key].null_count for key in keys):
         return True
-    n = groups["n"].to_numpy()
+    n = numbers_of(groups["n"])
     for name, (_, known) in q.numbers.items():
-        if (extremes[f"{name}_known"].to_numpy() != extremes["n"].to_numpy()).any():
+        if (numbers_of(extremes[f"{name}_known"]) != numbers_of(extremes["n"])).any():
             return True
-        if not np.isfinite(groups[f"{name}_sum"].to_numpy()).all():
+        if not np.isfinite(numbers_of(groups[f"{name}_sum"])).all():
             return True
         if known is not None:
             low, high = _seen(extremes, name)
@@ -163,17 +164,17 @@ def _some_bad(groups: pa.Table, extremes: pa.Table, q: Questions) -> bool:
                 return True
     if q.schema.propensity is not None:
         low, high = _seen(extremes, "p")
-        if (extremes["p_known"].to_numpy() != extremes["n"].to_numpy()).any() or not 0.0 < low <= high <= 1.0:
+        if (numbers_of(extremes["p_known"]) != numbers_of(extremes["n"])).any() or not 0.0 < low <= high <= 1.0:
             return True
     for column in ("t_known", "cut_known", *(f"{e}_known" for e in q.e)):
-        if column in groups.column_names and (groups[column].to_numpy() != n).any():
+        if column in groups.column_names and (numbers_of(groups[column]) != n).any():
             return True
-    if "t_again" in groups.column_names and groups["t_again"].to_numpy().any():
+    if "t_again" in groups.column_names and numbers_of(groups["t_again"]).any():
         return True
     if q.schema.next_state:
         missing = np.zeros(n.size, bool)
         for column in q.n:
-            missing |= groups[column].is_null().to_numpy()
+            missing |= ~known_of(groups[column])
         return bool((missing & ~flags_of(groups, "ended")).any())
     return False
 
@@ -182,11 +183,11 @@ def flags_of(groups: pa.Table, name: str) -> Array:
     """A column of flags as an array; nowhere true where there is no such column."""
     if name not in groups.column_names:
         return np.zeros(groups.num_rows, bool)
-    return groups[name].fill_null(False).to_numpy().astype(bool)
+    return flags_in(groups[name])
 
 
 def _seen(groups: pa.Table, name: str) -> tuple[float, float]:
-    low, high = (groups[f"{name}_{end}"].to_numpy() for end in ("low", "high"))
+    low, high = (numbers_of(groups[f"{name}_{end}"]) for end in ("low", "high"))
     return (float(low.min()), float(high.max())) if low.size else (0.0, 0.0)
 
 
@@ -197,7 +198,7 @@ def _repeats(opened: Source, q: Questions, rows: int, at_once: bool = True) -> b
     if q.stands or at_once != (rows <= CHECKED_ROWS):
         return False
     with reading(opened.name):
-        return bool(q.repeated().to_pyarrow().as_py())
+        return whole_number(q.repeated()) > 0
 
 
 def check_repeats(opened: Source, q: Questions, rows: int) -> None:

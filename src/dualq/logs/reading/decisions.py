@@ -28,6 +28,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from dualq.logs.reading.column_types import FLAGS, flag, number, one_or_zero, seconds, written_time
+from dualq.logs.reading.engines import answer
 from dualq.logs.reading.expressions import (
     Expression,
     Kind,
@@ -90,7 +91,7 @@ class Decisions:
         """The one row of an aggregate; the engine is asked each question once, whoever of these asks again."""
         key = question.op()
         if key not in self.answers:
-            self.answers[key] = question.to_pyarrow().to_pylist()[0]
+            self.answers[key] = answer(question).to_pylist()[0]
         return self.answers[key]
 
     # ---- the names of the columns

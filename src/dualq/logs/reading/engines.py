@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 from dualq.base import LogError, pip_install
-from dualq.logs.reading.expressions import Table
+from dualq.logs.reading.expressions import Expression, Table, arrow_schema
 
 if TYPE_CHECKING:
+    import duckdb
     import ibis.expr.types as ir
     import pyarrow as pa
     from ibis.backends.duckdb import Backend as DuckDB
@@ -33,7 +34,7 @@ def by_itself(con: DuckDB) -> DuckDB:
     return con
 
 
-def duckdb_of(table: Table) -> DuckDB | None:
+def duckdb_of(table: Table | Expression) -> DuckDB | None:
     """DuckDB, where it is that which answers."""
     from ibis.backends.duckdb import Backend
 
@@ -46,11 +47,35 @@ def batches(table: Table, size: int) -> pa.RecordBatchReader:
     backend = duckdb_of(table)
     if backend is None:
         return table.to_pyarrow_batches(chunk_size=size)
-    # Asked of DuckDB itself: it costs less than through Ibis 12, which calls a method that DuckDB retires.
+    found = _asked(backend, table)
+    return (getattr(found, "to_arrow_reader", None) or found.fetch_record_batch)(size)
+
+
+def answer(table: Table) -> pa.Table:
+    """The engine's whole answer."""
+    backend = duckdb_of(table)
+    if backend is None:
+        return table.to_pyarrow()
+    found = _asked(backend, table)
+    return (getattr(found, "to_arrow_table", None) or found.fetch_arrow_table)().cast(arrow_schema(table))
+
+
+def whole_number(value: Expression) -> int:
+    """The engine's answer where that is one whole number."""
+    backend = duckdb_of(value)
+    if backend is None:
+        return int(value.to_pyarrow().as_py())
+    expression = cast("ir.Scalar", value)
+    backend._run_pre_execute_hooks(expression)
+    found = backend.con.sql(backend.compile(expression)).fetchone()
+    return 0 if found is None else int(found[0])
+
+
+def _asked(backend: DuckDB, table: Table) -> duckdb.DuckDBPyRelation:
+    """Asked of DuckDB itself: Ibis 12 calls a method that DuckDB retires, and imports pandas."""
     expression = cast("ir.Table", table)
     backend._run_pre_execute_hooks(expression)
-    answer = backend.con.sql(backend.compile(expression))
-    return (getattr(answer, "to_arrow_reader", None) or answer.fetch_record_batch)(size)
+    return backend.con.sql(backend.compile(expression))
 
 
 @contextmanager

@@ -23,8 +23,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dualq.base import LogError, count
+from dualq.logs.reading.arrow import numbers_of
 from dualq.logs.reading.column_types import FALSE, TRUE, flag, seconds
-from dualq.logs.reading.engines import reading
+from dualq.logs.reading.engines import answer, reading, whole_number
 from dualq.logs.reading.expressions import Expression, Kind, Table, differ, literal, same, window
 from dualq.logs.reading.options import Columns, Value
 from dualq.logs.reading.queries import Questions
@@ -142,7 +143,7 @@ def with_clock(opened: Source, q: Questions, clock: str | None) -> tuple[Source,
 
 
 def _times(q: Questions) -> int:
-    return int(q.plain.columns().t.nunique().to_pyarrow().as_py())
+    return whole_number(q.plain.columns().t.nunique())
 
 
 def _named(column: str) -> str | None:
@@ -209,7 +210,7 @@ def _steps(q: Questions, facts: Episodes) -> tuple[float | None, int]:
 
 def _few_episodes(q: Questions, table: Table) -> Table:
 
-    few = table.select(*q.e).distinct().limit(SAMPLE).to_pyarrow().to_pylist()
+    few = answer(table.select(*q.e).distinct().limit(SAMPLE)).to_pylist()
     among = literal(False)
     for row in few:
         this = literal(True)
@@ -226,10 +227,10 @@ def _most(q: Questions, table: Table) -> tuple[float | None, float, int]:
     steps = table.mutate(step=(clock - before).round(9))
     steps = steps.filter(steps.step.notnull())
     sizes = steps.group_by("step").agg(n=steps.count())
-    found = sizes.order_by(sizes.n.desc(), "step").limit(MOST_STEPS).to_pyarrow()
+    found = answer(sizes.order_by(sizes.n.desc(), "step").limit(MOST_STEPS))
     if found.num_rows == 0:
         return None, 0.0, 0
-    step, n = found["step"].to_numpy(), found["n"].to_numpy()
+    step, n = numbers_of(found["step"]), numbers_of(found["n"])
     if not step[0] > 0.0:
         return None, 0.0, 0
     return float(step[0]), float(n[0] / n.sum()), int(n[step > step[0] * (1.0 + 1e-6)].sum())
@@ -259,7 +260,7 @@ def _file_in_order(q: Questions) -> bool:
     table = table.filter(*(table[name].notnull() for name in (*q.e, "t")))
     before = table.t.lag().over(window(group_by=[table[e] for e in q.e], order_by=[table.place]))
     table = table.mutate(falls=(before > table.t).fill_null(False))
-    return not table.filter(table.falls).limit(1).count().to_pyarrow().as_py()
+    return not whole_number(table.filter(table.falls).limit(1).count())
 
 
 # ---- a flag that nobody named
@@ -324,7 +325,7 @@ def _flags(q: Questions, facts: Episodes) -> dict[str, int]:
     for name in names:
         inside = (per[f"{name}_n"] > 1) | differ(per[f"{name}_last"], per["last"]).fill_null(False)
         sums |= {f"{name}_n": per[f"{name}_n"].sum(), f"{name}_inside": per.count(where=inside)}
-    found = per.aggregate(**sums).to_pyarrow().to_pylist()[0]
+    found = answer(per.aggregate(**sums)).to_pylist()[0]
     chance = np.log(BY_CHANCE) / min(
         np.log(facts.count / facts.rows), -1e-9
     )  # so many flags are in last rows by chance
@@ -349,5 +350,5 @@ def _of_flags(table: Table, columns: list[str]) -> list[str]:
         else:
             fits = value.notnull() if kind.is_boolean() else value.isin((0, 1))
         asked[f"c{i}"] = table.count(where=fits)
-    found = table.aggregate(**asked).to_pyarrow().to_pylist()[0]
+    found = answer(table.aggregate(**asked)).to_pylist()[0]
     return [column for i, column in enumerate(columns) if found[f"c{i}"] == found["n"]]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from dualq.logs.reading.column_types import one_or_zero, seconds
 from dualq.logs.reading.decisions import Decisions
+from dualq.logs.reading.engines import whole_number
 from dualq.logs.reading.expressions import Expression, Table, differ, literal, row_number, same, window
 
 
@@ -99,7 +100,7 @@ class Questions(Decisions):
         for name in reversed(order):  # less than the row before, by the first column that differs
             now, then = before[name], before[f"before_{name}"]
             falls = (now < then) | (same(now, then) & falls)
-        return not before.filter(falls.fill_null(False)).limit(1).count().to_pyarrow().as_py()
+        return not whole_number(before.filter(falls.fill_null(False)).limit(1).count())
 
     def rises(self) -> bool:
         """Whether the rows as they stand are sorted by episode and time; each must have both, and no two the same."""
@@ -111,7 +112,7 @@ class Questions(Decisions):
             now, then = table[name], table[f"before_{name}"]
             rises, unknown = (now > then) | (same(now, then) & rises), unknown | now.isnull()
         wrong = unknown | (table.before_t.notnull() & ~rises.fill_null(False))
-        return not table.filter(wrong).limit(1).count().to_pyarrow().as_py()
+        return not whole_number(table.filter(wrong).limit(1).count())
 
     def jumps(self) -> Expression:
         """How many rows have a next_state that is not the state of the following row of their episode."""
