@@ -52,11 +52,11 @@ class ConfidenceSet(NamedTuple):
 
 
 def confidence_sets(
-    blocks: Sequence[Counts], merged: Counts, alpha: float, ledger: Ledger, asked: Array | None = None
+    blocks: Sequence[Counts], merged: Counts, alpha: float, ledger: Ledger, shown: Array | None = None
 ) -> dict[str, ConfidenceSet]:
     """One set per reference that differs, all valid together with probability 1 - delta of the ledger.
 
-    asked   (2, pairs) for the floors and for the ceilings of which pairs; all if not given. Others are left unknown
+    shown   (2, pairs) which of the floors and ceilings are computed, all if not given; the event is that of all pairs
     """
     ev = evidence_of(blocks, merged)
     N = ev.per_pair(ev.n).sum(axis=0)
@@ -64,7 +64,7 @@ def confidence_sets(
 
     def noise(references: Array, account: Ledger) -> tuple[Array, Array]:
         level = account.level(sides=2, pairs=N.size)
-        return noise_of(ev, references, alpha, merged.reward_range, level, merged.total, asked)
+        return noise_of(ev, references, alpha, merged.reward_range, level, merged.total, shown)
 
     return _sets(ev, alpha, r, references_of(blocks, ev, alpha), noise, ledger)
 

@@ -34,11 +34,11 @@ def noise_of(
     reward_range: tuple[float, float],
     level: float,
     rows: int,
-    asked: Array | None = None,
+    shown: Array | None = None,
 ) -> tuple[Array, Array]:
     """B and B' (2, pairs), and the rewards' part of them (pairs,); f_e (blocks, S + 1); delta = exp(-level) a side.
 
-    asked   (2, pairs) which of them are asked for, all if not given; nothing is known of the others: they are infinite
+    shown   (2, pairs) which of them are computed, all if not given; the others are infinite
     """
     low, high = reward_range
     pair = evidence.pair
@@ -66,7 +66,7 @@ def noise_of(
     visits = evidence.per_pair(n)
     noise = np.full((2, N.shape[1]), np.inf)
     for side, scale in enumerate(sides):
-        pairs = np.arange(N.shape[1]) if asked is None else np.flatnonzero(asked[side])
+        pairs = np.arange(N.shape[1]) if shown is None else np.flatnonzero(shown[side])
         for begin in range(0, pairs.size, AT_A_TIME):
             some = pairs[begin : begin + AT_A_TIME]
             rows_of, off, wide = (x[:, some] for x in (visits, spread, scale))
