@@ -8,9 +8,9 @@ learn     CPU seconds of the stages of `learn` with a certificate, ten rows a st
 exact     solving known models: mazes, with the number of passes over the model or over the chain of a policy
           (products); a Garnet of a million states on one thread and on two (wall time, bits compared). --long: a
           Garnet of ten million too
-rows      ten million rows of 14 states: read_log, coverage, blocks, learn; beside one bare GROUP BY of the same rows
-          with their next states. --long: a hundred million too
-start     CPU seconds of commands, files in the cache of the disk and kernels compiled: the least of three
+rows      ten million rows of 14 states, in the order of time and in none: read_log, coverage, starts, blocks; beside
+          one bare GROUP BY of the same rows with their next states. --long: a hundred million too
+start     CPU seconds of commands, files in the cache of the disk and kernels compiled: the median of seven
 
 Every size is a process of its own, so that its peak memory can be told.
 """
@@ -22,6 +22,7 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import argparse
 import json
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -115,36 +116,49 @@ def garnet_once(states):
     return [min(spent[1]), min(spent[2]), answers[1].products, answers[1].error_bound, same, peak()]
 
 
-def rows_once(rows):
+def walked(path, rows, mixed):
+    """Rows of 14 states in episodes of a thousand, one after another or in no order, as a Parquet file."""
+    order = " order by hash(i)" if mixed else ""
+    duckdb.sql(
+        f"copy (select i // 1000 as episode, i % 1000 as t, (hash(i) % 14)::int as s,"
+        f" (hash(7 * i + 1) % 4)::int as a, (hash(3 * i) % 100) / 10.0 as r"
+        f" from range({rows}) t(i){order}) to '{path}' (format parquet)"
+    )
+
+
+def bare_once(path):
+    """CPU seconds and peak memory of one GROUP BY of all rows with their next states."""
+    followed = f"select s, a, r, lead(s) over (partition by episode order by t) as n from '{path}'"
+    bare = f"select s, a, n, count(*), sum(r), sum(r * r), min(r), max(r) from ({followed}) group by s, a, n"
+    _, group_by = timed(lambda: duckdb.sql(bare).fetchall())
+    return [group_by, peak()]
+
+
+def rows_once(path, rows):
+    """CPU seconds of what is asked of a log, and the peak memory; imports are made before."""
+    options = {"state": "s", "action": "a", "reward": "r", "episode": "episode", "time": "t"}
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "log.parquet"
-        duckdb.sql(
-            f"copy (select i // 1000 as episode, i % 1000 as t, (hash(i) % 14)::int as s,"
-            f" (hash(7 * i + 1) % 4)::int as a, (hash(3 * i) % 100) / 10.0 as r"
-            f" from range({rows}) t(i)) to '{path}' (format parquet)"
-        )
-        con = duckdb.connect()
-        followed = f"select s, a, r, lead(s) over (partition by episode order by t) as n from '{path}'"
-        bare = f"select s, a, n, count(*), sum(r), sum(r * r), min(r), max(r) from ({followed}) group by s, a, n"
-        _, group_by = timed(lambda: con.sql(bare).fetchall())
-        con.close()
-        before = peak()
-        options = {"state": "s", "action": "a", "reward": "r", "episode": "episode", "time": "t"}
-        log, reading = timed(lambda: dualq.read_log(path, **options))
-        _, covering = timed(log.coverage)
-        _, cutting = timed(lambda: log.counts_between([rows * i // 17 for i in range(18)]))
-    return [group_by, before, reading, covering, cutting, peak()]
+        walked(f"{folder}/short.parquet", 10_000, False)
+        dualq.read_log(f"{folder}/short.parquet", **options).coverage()
+    log, reading = timed(lambda: dualq.read_log(path, **options))
+    _, covering = timed(log.coverage)
+    memory = peak()
+    _, beginning = timed(log.starts)
+    _, cutting = timed(lambda: log.counts_between([rows * i // 17 for i in range(18)]))
+    return [reading, covering, memory, beginning, cutting, peak()]
 
 
 def started(command, folder):
-    """The least CPU seconds of three runs."""
-    spent = []
-    for _ in range(3):
+    """The median of the CPU seconds of seven runs, after one that nobody counts."""
+    spent, environment = [], {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    for _ in range(8):
         began = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-m", "dualq", *command], cwd=folder, capture_output=True, check=True)
+        subprocess.run(
+            [sys.executable, "-m", "dualq", *command], cwd=folder, env=environment, capture_output=True, check=True
+        )
         ended = resource.getrusage(resource.RUSAGE_CHILDREN)
         spent.append(ended.ru_utime - began.ru_utime + ended.ru_stime - began.ru_stime)
-    return min(spent)
+    return statistics.median(spent[1:])
 
 
 def apart(what, *arguments):
@@ -190,12 +204,17 @@ def exact_table(long):
 
 def rows_table(long):
     lines = []
-    for rows in (10**7, *([10**8] if long else [])):
-        group_by, before, reading, covering, cutting, memory = apart("rows", rows)
-        times = [f"{x:.1f}" for x in (reading, covering, cutting, group_by)]
-        lines.append([f"{rows:,}", *times, f"{(reading + covering) / group_by:.1f}", f"{before:.2f}", f"{memory:.2f}"])
-    names = "rows|read_log|coverage|blocks|bare GROUP BY|read and coverage, times that|peak GB before|peak GB after"
-    return markdown(names.split("|"), lines)
+    for rows, mixed in ((10**7, False), (10**7, True), *([(10**8, False)] if long else [])):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "log.parquet"
+            walked(path, rows, mixed)
+            group_by, bare_memory = apart("bare", path)
+            reading, covering, memory, beginning, cutting, later = apart("rows", path, rows)
+        times = [f"{x:.1f}" for x in (reading, covering, beginning, cutting, group_by)]
+        ratio, memories = (reading + covering) / group_by, [f"{x:.2f}" for x in (memory, later, bare_memory)]
+        lines.append([f"{rows:,}", "none" if mixed else "time", *times, f"{ratio:.1f}", *memories])
+    names = "rows|in order of|read_log|coverage|starts|blocks|bare GROUP BY|read and coverage, times that"
+    return markdown([*names.split("|"), "peak GB", "with blocks", "of the GROUP BY"], lines)
 
 
 def start_table():
@@ -214,7 +233,8 @@ ONCE = {
     "learn": lambda kind, states: learn_once(kind, int(states)),
     "maze": lambda size, discount: maze_once(int(size), float(discount)),
     "garnet": lambda states: garnet_once(int(states)),
-    "rows": lambda rows: rows_once(int(rows)),
+    "rows": lambda path, rows: rows_once(path, int(rows)),
+    "bare": lambda path: bare_once(path),
 }
 TABLES = {"learn": learn_table, "exact": exact_table, "rows": rows_table, "start": lambda _: start_table()}
 

@@ -157,7 +157,7 @@ def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
         return found | {name: _floats(part[name]) for name in floats}
 
     names = [*q.s, *q.a, *q.n, *q.numbers, *q.e, *flags, *(x for x in floats if x not in clocks)]
-    found = _read(table.select(*names, **clocks), decoded)
+    found = _read(table.select(*names, **clocks), decoded, min(rows, most))
     none = np.zeros(found["s"].size, bool)
     ended, at = found.get("ended", none), found.get("clock", found["t_number"])
     return Trace(
@@ -214,15 +214,30 @@ def _in_part(q: Questions, rows: int, most: int) -> Table:
     return table.order_by(order) if order and not q.stands else table
 
 
-def _read(table: Table, decoded: Callable[[pa.Table], dict[str, Array]]) -> dict[str, Array]:
-    """All rows, decoded a part at a time: the engine's own words for them are never there together."""
+def _read(table: Table, decoded: Callable[[pa.Table], dict[str, Array]], rows: int) -> dict[str, Array]:
+    """All rows, about so many, decoded a part at a time: the engine's own words for them are never there together."""
     import pyarrow as pa
 
-    reader, parts = batches(table, CHUNK), []
+    found: dict[str, Array] = {}
+    reader, filled = batches(table, CHUNK), 0
     for batch in reader:
-        parts.append(decoded(pa.Table.from_batches([batch])))
-    parts = parts or [decoded(reader.schema.empty_table())]
-    return {name: np.concatenate([part.pop(name) for part in parts]) for name in list(parts[0])}
+        for name, array in decoded(pa.Table.from_batches([batch])).items():
+            found[name] = _with_room(found.get(name), filled, array, rows)
+            found[name][filled : filled + array.size] = array
+        filled += batch.num_rows
+    return {name: array[:filled] for name, array in found.items()} or decoded(reader.schema.empty_table())
+
+
+def _with_room(held: Array | None, filled: int, more: Array, rows: int) -> Array:
+    """An array with room for more entries than are filled; the same one, where it has."""
+    if held is None:
+        return np.empty(max(rows, more.size), more.dtype)
+    kind, size = np.promote_types(held.dtype, more.dtype), filled + more.size
+    if size <= held.size and kind == held.dtype:
+        return held
+    new = np.empty(held.size if size <= held.size else 2 * size, kind)
+    new[:filled] = held[:filled]
+    return new
 
 
 class _Beginnings:

@@ -4,7 +4,7 @@ Every question on what came before or after a row needs that order. Rows that st
 (decisions.py). Others are put into it once: the columns that are used, in a table of DuckDB inside of this process, of
 which all further questions are asked. So are rows of a text file, which every question would take apart again.
 
-Only rows of files and frames are copied, and not too many: a copy takes some 30 bytes a row. Where rows have no place
+Only rows of files and frames are copied, and not too many: a copy takes some 10 bytes a value. Where rows have no place
 in time, or two have the same, nothing is copied, and the engine sorts for each question as it always can.
 """
 
