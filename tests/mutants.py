@@ -339,4 +339,26 @@ MUTANTS = (
         "before = squares / (i + 1.0)",
         ("test_betting.py::test_the_floor_is_that_of_a_player_bet_by_bet",),
     ),
+    # ---- the policy's own value, where the box stays wide
+    Mutant(
+        "what flows into a state is paid for less than it can be",
+        "proof/total_variance.py",
+        "alpha**2 * entering(weights)",
+        "alpha**3 * entering(weights)",
+        ("test_own_value.py::test_what_rows_vary_is_what_flows_in_less_what_flows_out",),
+    ),
+    Mutant(
+        "slopes as if the policy's value were known",
+        "proof/total_variance.py",
+        "moved = 2.0 * rho[p] * h[end, p]",
+        "moved = 0.0",
+        ("test_own_value.py::test_weights_over_rates_pay_for_every_noise_and_every_square",),
+    ),
+    Mutant(
+        "a standard error of rewards far from 0 that rounding has taken away",
+        "offline/careful/pooling.py",
+        "np.where(hides, most, 0.0)",
+        "np.where(hides, 0.0, 0.0)",
+        ("test_trust.py::test_rewards_far_from_zero_hide_no_error_and_nothing_is_promised",),
+    ),
 )

@@ -43,7 +43,7 @@ from dualq.solvers import solve
 Array = np.ndarray
 
 LARGE = 50_000  # entries of the counts, from which on only policies that were foreseen are tried ...
-LARGEST = 400_000  # ... and from which on even that takes longer than learning
+LARGEST = 200_000  # ... and from which on even that takes several times as long as learning
 
 
 @dataclass(frozen=True, eq=False)

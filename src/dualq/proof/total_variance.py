@@ -29,6 +29,7 @@ TRIES, LESS = 6, 0.7  # of the slope, where even that is too much; what is missi
 TYPICAL = 1.1  # t, in units of 1 / tau: to choose kinds by
 TIMES = (0.75, 0.85, 0.93, 1.07, 1.25)  # of that, tried too
 TRIED = 2  # kinds, the best at that t
+FEW = 3  # kinds, after which it is given up where none comes near
 HOPELESS = 1.0  # of the way from the value to what is known already: so far beyond the latter, no other t helps
 
 
@@ -39,17 +40,19 @@ def thin_end(
 
     V (2, S + 1) and q (2, K) are the ends of where they are; R <= reach (2, K); `beyond` is known already.
     """
-    sign = (1.0, -1.0)[side]
-    kinds = [direction(rows, seen, kind, side, reach[side], q[side], level) for kind in KINDS]
+    sign, kinds, screened = (1.0, -1.0)[side], [], []
 
     def ended(one: Direction, part: float) -> float:
         t = part * TYPICAL / one.theta[np.argmax(one.log_w)]
         return sign * one.value - spread_radius(rows, one, V, q, t, sign)
 
-    screened = sorted(((ended(one, 1.0), i) for i, one in enumerate(kinds)), reverse=True)
-    off = sign * (kinds[screened[0][1]].value - beyond)
-    if not screened[0][0] > sign * beyond - HOPELESS * off:
-        return -sign * np.inf
+    for i, kind in enumerate(reversed(KINDS)):  # the smallest rates first: they say most, where rows are few
+        kinds.append(direction(rows, seen, kind, side, reach[side], q[side], level))
+        screened.append((ended(kinds[i], 1.0), i))
+        best, at = max(screened)
+        if i + 1 == FEW and not best > sign * beyond - HOPELESS * sign * (kinds[at].value - beyond):
+            return -sign * np.inf
+    screened.sort(reverse=True)
     return sign * max(screened[0][0], *(ended(kinds[i], part) for _, i in screened[:TRIED] for part in TIMES))
 
 
