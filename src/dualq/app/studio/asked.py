@@ -83,7 +83,7 @@ class Chosen(Strict):
 
     def said(self) -> dict[str, object]:
         """As the page has it."""
-        return self.model_dump() | {"more": self.more.said(), "learning": self.learning.said()}
+        return {**self.model_dump(), "more": self.more.said(), "learning": self.learning.said()}
 
 
 class OfLog(Strict):

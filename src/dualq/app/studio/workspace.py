@@ -51,8 +51,9 @@ class LogFile:
 
     def facts(self, chosen: Json = None) -> dict[str, Json]:
         """What the page is told: not where it lies; and what was chosen of its columns."""
-        known: dict[str, Json] = {"id": self.id, "name": self.name, "size": self.size, "kind": self.kind}
-        return known | {"columns": dict(self.columns), "chosen": chosen}
+        known = dict(self.columns)
+        own = {"id": self.id, "name": self.name, "size": self.size, "kind": self.kind}
+        return {**own, "columns": known, "chosen": chosen}
 
 
 @dataclass(frozen=True)
