@@ -105,7 +105,7 @@ def test_rules_that_were_saved_decide_alike(tmp_path):
 
 def test_without_jax_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "jax", None)
-    with pytest.raises(LogError, match=r'pip install "dualq\[neural\]" adds') as caught:
+    with pytest.raises(LogError, match=r'pip install "\.\[neural\]" in the folder of dualq adds') as caught:
         neural.learned_neural(garnet_rows(10, 0), 0.9, 0)
     assert "\n" not in str(caught.value)
 

@@ -243,7 +243,7 @@ def test_a_damaged_workbook_is_refused(tmp_path):
 def test_without_the_reader_of_workbooks_its_name_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     (tmp_path / "log.xlsx").write_bytes(b"PK")
-    with pytest.raises(dualq.LogError, match=r"needs the package python-calamine; .* pip install 'dualq.excel.'"):
+    with pytest.raises(dualq.LogError, match=r'needs the package python-calamine; .* pip install "\.\[excel\]"'):
         dualq.read_log(tmp_path / "log.xlsx", **WORDS)
 
 

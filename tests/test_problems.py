@@ -483,13 +483,13 @@ def test_gym_keeps_apart_the_rewards_of_a_fall_and_of_a_step_against_the_wall():
 
 def test_gym_without_gymnasium_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
-    with pytest.raises(DualqError, match=r"pip install 'dualq\[gym\]'"):
+    with pytest.raises(DualqError, match=r'pip install "\.\[gym\]"'):
         problems.gym("FrozenLake-v1")
 
 
 def test_icu_sepsis_without_the_package_says_what_to_install(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(DualqError, match=r"pip install 'dualq\[sepsis\]'"):
+    with pytest.raises(DualqError, match=r'pip install "\.\[sepsis\]"'):
         problems.icu_sepsis()
 
 

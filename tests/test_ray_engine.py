@@ -41,7 +41,7 @@ def test_every_agent_has_the_state_that_it_has_in_the_simulation(logs, monkeypat
 
 def test_without_ray_one_line_says_what_to_install(logs, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(dualq.LogError, match=r'engine="ray" needs Ray, .*: pip install "dualq\[ray\]"'):
+    with pytest.raises(dualq.LogError, match=r'engine="ray" needs Ray, .*: pip install "\.\[ray\]"'):
         dualq.learn_together(logs, NET, engine="ray")
     with pytest.raises(dualq.LogError, match=r"engine is 'spark'; it must be one of '?simulation'?, '?ray"):
         dualq.learn_together(logs, NET, engine="spark")

@@ -53,8 +53,8 @@ class LogFile:
     def facts(self, chosen: Json = None) -> dict[str, Json]:
         """What the page is told: not where it lies; and what was chosen of its columns."""
         known = dict(self.columns)
-        said: dict[str, Json] = {"id": self.id, "name": self.name, "size": self.size, "kind": self.kind}
-        return {**said, "columns": known, "chosen": chosen}
+        own = {"id": self.id, "name": self.name, "size": self.size, "kind": self.kind}
+        return {**own, "columns": known, "chosen": chosen}
 
 
 @dataclass(frozen=True)
