@@ -10,11 +10,12 @@ import pytest
 from dualq.base import Labels, LogError, StateColumns, States
 from dualq.logs import NumberRows
 from dualq.offline.approximate import evaluation
-from dualq.offline.approximate.evaluation import Evaluator, evaluated, honest
+from dualq.offline.approximate.evaluation import Evaluator, basis_of, evaluated, honest
 from dualq.offline.approximate.features import Features
 from dualq.offline.approximate.inputs import Inputs
 from dualq.offline.approximate.logged import logged
 from dualq.offline.approximate.own_features import own_features
+from dualq.offline.approximate.psi import Seen, chunks
 
 ALPHA = 0.9
 
@@ -368,3 +369,28 @@ def test_too_few_rows_are_said_to_be():
     rows = walk(5, 1)
     with pytest.raises(LogError, match="1 row and 5 start states: too few"):
         evaluated(rows.at(np.arange(1)), push_far, ALPHA, rows.starts)
+
+
+def test_cosines_of_single_precision_value_alike():
+    """To six digits each; what follows from them, to four."""
+    rows = walk(400, 3)
+    phi = basis_of(rows)
+    np.testing.assert_allclose(phi.quickly(rows.state), phi(rows.state), rtol=0.0, atol=2e-6)
+    quick, exact = (
+        Evaluator.of(rows, ALPHA, rows.starts, phi=one).weighed(push_far).earning(rows.r) for one in (None, phi)
+    )
+    assert (quick.value, quick.error, quick.effective_size) == pytest.approx(
+        (exact.value, exact.error, exact.effective_size), rel=1e-4
+    )
+
+
+def test_features_that_are_held_are_those_that_are_made(monkeypatch):
+    """In several pieces, single precision beside double."""
+    monkeypatch.setattr("dualq.offline.approximate.psi.CHUNK", 64)
+    rows = walk(30, 3)
+    phi = basis_of(rows)
+    for made in (phi, phi.quickly):
+        seen = Seen(made, rows.state)
+        pieces = list(chunks(len(rows)))
+        assert len(pieces) > 1
+        assert all(np.array_equal(seen.at(at), made(rows.state.at(at))) for at in pieces)
