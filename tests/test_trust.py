@@ -219,7 +219,7 @@ def test_rewards_far_from_zero_hide_no_error_and_nothing_is_promised(offset):
 
 @pytest.mark.parametrize("offset", [1e3, 2.5e4, 2.5e5, 3.1e5, 1e6])
 def test_rounding_hides_no_variance_of_rewards(offset):
-    # of 1,000 rows that vary by a twentieth of the range it is no smaller than it is; of two equal ones none is made up,
+    # of 1,000 rows that vary by a twentieth of the range it is no smaller than it is; of two equal ones none is made up
     # as long as rounding is far smaller than the range
     near = 0.5 + 0.05 * np.random.default_rng(0).uniform(-1.0, 1.0, 1000)
     r, s = np.append(near, [0.25, 0.25]) + offset, np.repeat([0, 1], [1000, 2])
