@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,6 +12,10 @@ import dualq
 from dualq import problems
 from dualq.app.report import words
 from dualq.app.report.guarantee_words import guarantee
+from dualq.logs.counts import Counts
+from dualq.offline.alternatives import _foreseen
+from dualq.proof import AverageBounds, Ledger, prior_of
+from dualq.proof.evidence import merged_counts
 
 
 def shop(rows, seed):
@@ -59,3 +64,25 @@ def test_where_the_best_policy_has_a_floor_there_is_nothing_to_offer():
     assert fit.certificate.informative
     assert fit.alternatives == ()
     assert dualq.learn(simulator.record(20_000, 0), discount=0.9, certificate=None).alternatives == ()
+
+
+def test_where_a_state_was_never_left_only_what_is_available_there_is_done():
+    rng, cuts = np.random.default_rng(0), [0, 100, 400, 800]
+    s, a, r, to = rng.integers(2, size=800), rng.integers(3, size=800), rng.random(800), rng.integers(3, size=800)
+    blocks = [
+        Counts.from_arrays(s[i:j], a[i:j], r[i:j], to[i:j], np.zeros(j - i, bool), states=3, actions=3,
+                           reward_range=(0.0, 1.0))
+        for i, j in pairwise(cuts)
+    ]  # fmt: skip
+    merged, allowed = merged_counts(blocks), np.ones((3, 3), bool)
+    for there in ([1], [1, 2]):
+        allowed[2] = np.isin(np.arange(3), there)
+        prior = prior_of(blocks, merged, 0.9, allowed)
+        words = {"prior": prior, "beside": True}
+        bounds = AverageBounds(blocks, 0.9, np.full(3, 1.0 / 3.0), Ledger(0.05, "value"), **words)
+        found = list(_foreseen(merged, bounds))
+        assert [first for _, _, first in found] == [100] * len(found) != []
+        for _, policy, _ in found:
+            assert allowed[policy.matrix > 0.0].all()
+            assert policy.undecided.tolist() == [False, False, True]
+            assert prior.price(policy.matrix) < 8.0

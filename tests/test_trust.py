@@ -12,6 +12,8 @@ import dualq
 from dualq import problems
 from dualq.app import cli
 from dualq.logs.checks.returns import returns_of
+from dualq.logs.counts import Counts
+from dualq.offline.careful.pooling import reward_squares
 
 LEVEL = 0.05
 
@@ -213,3 +215,16 @@ def test_rewards_far_from_zero_hide_no_error_and_nothing_is_promised(offset):
     reason = f"so far from 0 that rounding hides how they differ: take {offset:.6g} off each one"
     assert any(reason in one for one in far.withheld)
     assert not any("so far from 0" in one for one in near.withheld)
+
+
+@pytest.mark.parametrize("offset", [1e3, 2.5e4, 2.5e5, 3.1e5, 1e6])
+def test_rounding_hides_no_variance_of_rewards(offset):
+    # of 1,000 rows that vary by a twentieth of the range it is no smaller than it is; of two equal ones none is made up
+    # as long as rounding is far smaller than the range
+    near = 0.5 + 0.05 * np.random.default_rng(0).uniform(-1.0, 1.0, 1000)
+    r, s = np.append(near, [0.25, 0.25]) + offset, np.repeat([0, 1], [1000, 2])
+    none = np.zeros(s.size, int)
+    counts = Counts.from_arrays(s, none, r, none, none > 0, states=2, actions=1, reward_range=(offset, offset + 1.0))
+    vary, equal = reward_squares(counts)
+    assert vary > 0.95 * ((near - near.mean()) ** 2).sum()
+    assert 0.0 <= equal <= (0.0 if offset < 3e3 else 2.0 * 0.25 * 0.75 + 1e-6)

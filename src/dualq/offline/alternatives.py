@@ -6,8 +6,9 @@ policies well. Beside it stand
 Well known   the best policy that keeps to pairs with at least k rows, in the model of these pairs alone; where a state
              has none such, to its pair with the most rows. Of all k on the ladder the one whose floor is highest.
 Foreseen     what the first eighth of the rows alone takes for the best, on pairs with at least k of these rows
-             (proof/prior.py): nothing of it was chosen from the rows that certify it. With many states, and some
-             hundred rows of each, this is the one of which something can be proven.
+             (proof/prior.py): nothing of it was chosen from the rows that certify it, but for what was done most in
+             states that the first rows never left, which is paid for. With many states, and some hundred rows of each,
+             this is the one of which something can be proven.
 Safest       the policy whose pairs have the highest floors (proof/costs.py)
 
 Of the first two kinds the one with the highest floor is shown. All are chosen by looking at their bounds, and that is
@@ -112,9 +113,10 @@ def _foreseen(counts: Counts, bounds: AverageBounds) -> Iterator[tuple[int, Tabl
     """(k, the policy of the first rows, on pairs with at least k of them, how many rows these are)."""
     if bounds.own is None or bounds.own.prior is None:
         return
-    usual = np.eye(counts.shape[1])[counts.visits.argmax(axis=1)]
-    for rows, policy in bounds.own.prior.cheapest(usual).items():
-        yield rows, TablePolicy(policy, counts.states, counts.actions), bounds.own.parts[0].total
+    prior, never = bounds.own.prior, counts.visits.sum(axis=1) == 0
+    usual = np.eye(counts.shape[1])[np.where(prior.allowed, counts.visits, -1).argmax(axis=1)]
+    for rows, policy in prior.cheapest(usual).items():
+        yield rows, TablePolicy(policy, counts.states, counts.actions, never), bounds.own.parts[0].total
 
 
 def _well_known(counts: Counts, alpha: float) -> Iterator[tuple[int, TablePolicy]]:

@@ -7,10 +7,10 @@ alone, with q the value of an action there less its error, s the error of a diff
 
 for actions that are taken for sure, and W the mean of several such, of which all but one know only pairs that had so
 and so many of the first rows, or have all of w on its largest: so policies that keep to well-known pairs are cheap too,
-and what the first rows alone take for the best costs about 8, however many states there are. The other half of e is for
-those at random: k actions with chances that are multiples of 1 / GRID, all k alike, all sets of k alike, all such
-chances alike. Other chances have no price. W adds up to 1 at most over all policies, so that all of them are certified
-at once if each pays log 1 / W(pi).
+and what the first rows alone take for the best costs about 8, however many states there are (and log A more for each
+that they never left). The other half of e is for those at random: k actions with chances that are multiples of
+1 / GRID, all k alike, all sets of k alike, all such chances alike. Other chances have no price. W adds up to 1 at most
+over all policies, so that all of them are certified at once if each pays log 1 / W(pi).
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ MANY_ACTIONS = 1_000  # from here on effects of single actions are not looked fo
 STANDS_OUT = 4.0  # squared standard errors from which on a pair is more and more left alone
 ALIKE = 1e4  # rows of the log's variance beside a state's own, where states do not differ in it
 ROUNDING = 1e-13  # squares below this part of what they were computed from are rounding
-HIDDEN = 0.01  # of the squared range of rewards: a variance that rounding must not hide
+HIDDEN = 1e-6  # of the squared range of rewards: a variance that rounding must not hide
 
 
 # ---- the log by pairs
