@@ -71,7 +71,7 @@ def test_learning_from_a_file_imports_neither_pandas_nor_a_chart_library(tmp_pat
     code = """
         import sys
         from dualq.app.cli import run
-        assert run(["learn", "--out", "run", "--json"]) == 0
+        assert run(["learn", "--json"]) == 0
         print(sorted({"pandas", "altair", "vl_convert"} & set(sys.modules)))
     """
     lines = "\n".join(line.strip() for line in code.splitlines())
