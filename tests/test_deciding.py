@@ -140,6 +140,9 @@ def test_a_file_gets_a_column_of_decisions(decider, tmp_path, ending):
     assert written["decided_action"] == [20, 10, 20, None, None, None]
     assert [why or None for why in written["undecided"]] == [None] * 3 + ["unknown state"] + ["missing value"] * 2
     assert written["n"] == [1, 2, 3, 4, 5, 6]
+    with pytest.raises(dualq.LogError, match="has a column 'decided_action' already"):
+        decide_file(decider, out, tmp_path / f"again.{ending}")
+    assert not (tmp_path / f"again.{ending}").exists()
     decide_file(decider, source, out, default=10)
     assert (pa.csv.read_csv if ending == "csv" else pa.parquet.read_table)(out)["decided_action"].to_pylist()[3] == 10
 

@@ -179,6 +179,9 @@ def decide_file(
     def more(part: pa.Table) -> pa.Table:
         import pyarrow as pa
 
+        for name in (*added, UNDECIDED):
+            if name in part.column_names:
+                raise LogError(f"the table has a column {name!r} already, which is to be added; rename it", column=name)
         cases = cases_of(part, case, part.num_rows) + (found["rows"] if case is None else 0)
         places = _placed(policy, part, cases)
         without = np.logical_or.reduce([part[n].is_null(nan_is_null=True).to_numpy() for n in names])
