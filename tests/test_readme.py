@@ -19,7 +19,7 @@ from dualq.worlds import sample_log as shipped
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "README.md").read_text()
-PROSE = " ".join(TEXT.replace("\n> ", "\n").split())
+PROSE = " ".join(re.sub(r"^>", "", TEXT, flags=re.MULTILINE).split())
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", TEXT, flags=re.MULTILINE | re.DOTALL)
 TESTS = "uv run --all-extras pytest"
 
@@ -65,7 +65,7 @@ def test_the_tests_are_started_as_ci_starts_them():
 
 def test_the_first_page_is_the_one_that_the_readme_quotes(followed):
     _, printed, scope = followed
-    (guaranteed,) = guarantee(scope["fit"])
+    (guaranteed,) = (" ".join(words.split()) for words in guarantee(scope["fit"]))
     for text in (PROSE, " ".join(printed["uv run dualq learn"].split())):
         assert verdict(scope["fit"]) in text
         assert guaranteed in text

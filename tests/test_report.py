@@ -97,7 +97,7 @@ def test_the_page_and_the_terminal_say_the_same_numbers(fit):
         for words in (
             f"expected to earn {estimate(fit.expected)}; what was done so far earns {estimate(fit.logged)}.",
             f"earns at least {number(fit.certificate.lower)} (and at most {number(fit.certificate.policy_upper)})",
-            f"so far earns at most {number(fit.certificate.behaviour[1])}.",
+            f"so far earns at most {number(fit.certificate.behaviour[1])}, if all of this is true:",
             f"{number(fit.certificate.behaviour[0])} to {number(fit.certificate.behaviour[1])}",
             f"{percent(fit.share_changed)} of decisions change, in {fit.num_changes} of ",
             f"No policy at all earns more than {number(fit.certificate.upper)}".lower(),
@@ -171,10 +171,13 @@ def test_conditions_stand_in_the_sentence_that_carries_the_guarantee(fit):
     assert fit.certificate.informative
     assert len(fit.conditions) >= 2
     for text in (Words(report_html(fit)).text, printed(fit), Words(fit._repr_html_()).text):
-        (one,) = [part for part in sentences(text) if "Guaranteed (95%), if" in part]
+        (one,) = [part for part in sentences(text) if "Guaranteed (95%):" in part]
         for clause in fit.conditions:
             assert clause in one
         assert f"at least {number(fit.certificate.lower)}" in one
+    assert {f"- {clause}" for clause in fit.conditions} <= {
+        line.strip(";.") for line in guarantees(fit)[0].splitlines()
+    }
 
 
 def swapped(late):
@@ -214,7 +217,7 @@ def test_nothing_is_guaranteed_where_the_log_speaks_against_what_a_guarantee_res
 def test_what_bounds_rest_on_is_told_where_some_are_guaranteed(fit):
     """Not where nothing is; and how strong a hidden cause would have to be is no condition."""
     rests = "What the bounds rest on"
-    cause = "If decisions were based on something that the state lacks"
+    cause = "Decisions may have been based on something that the state lacks"
     for page_of in (printed, lambda fit: Words(report_html(fit)).text):
         text = page_of(fit)
         assert text.index("Why") < text.index(cause) < text.index("Details") < text.index(rests)
@@ -305,7 +308,7 @@ def test_no_limit_is_guaranteed_either_where_the_log_speaks_against_it():
         assert ("its pain is at most 0.8" in printed(fit)) is kept
         assert ("Not guaranteed: that pain is at most 0.8." in printed(fit)) is not kept
         if kept:
-            (one,) = [part for part in sentences(" ".join(guarantees(fit))) if "Guaranteed (95%), if" in part]
+            (one,) = [part for part in sentences(" ".join(guarantees(fit))) if "Guaranteed (95%):" in part]
             assert "no pain lies outside 0 to 1" in one
             assert all(clause in one for clause in fit.conditions)
 

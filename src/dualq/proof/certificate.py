@@ -195,7 +195,7 @@ def assumptions_of(counts: Counts, ask: Question) -> tuple[str, ...]:
         "the state includes everything that matters and that the decisions were based on",
         "no decision was based on later rows of the log, and nobody chose its length by looking at its rows",
         "the starting states and the available actions are as given",
-        "this is the only look at the log: every other discount, period, column or bin that was tried is one more"
+        "this is the only look at the log: every other discount, period, column or bin that was tried is another look"
         if ask.looks == 1
         else f"the log is looked at {ask.looks} times at most, this look among them: all of them hold together",
     )

@@ -11,7 +11,7 @@ from dualq.app.report.charts import Interval
 from dualq.app.report.evaluation_pages import drawn, interval_rows, warnings
 from dualq.app.report.page import heading, listed, note, note_below, page, section, table, text
 from dualq.app.report.page import verdict as verdict_box
-from dualq.app.report.words import because, distinct, number, percent, remedies, small
+from dualq.app.report.words import because, distinct, number, percent, provided, remedies, small
 from dualq.app.report.words import estimate as said
 from dualq.app.report.words import listed as joined
 
@@ -85,10 +85,10 @@ def guarantees(c: Comparison) -> list[str]:
             "Nothing useful is guaranteed of any of them: the log has too few rows to say more than the range of "
             "rewards does."
         ]
-    clauses = sorted(table_like[0].conditions, key=lambda clause: "lies outside" not in clause)
-    first = f"Guaranteed ({percent(c.confidence)}), if {joined(clauses)}: all the bounds below, together."
+    together = provided(table_like[0].conditions)
+    first = f"Guaranteed ({percent(c.confidence)}): all the bounds below hold together{together}"
     last = "Choosing the best of them by these bounds costs nothing: they hold for all at once."
-    return [" ".join([first, *_safest(c), *_proven_best(c), last])]
+    return [f"{first}\n\n{' '.join([*_safest(c), *_proven_best(c), last])}"]
 
 
 def _safest(c: Comparison) -> list[str]:

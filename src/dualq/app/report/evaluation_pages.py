@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dualq._version import __version__
 from dualq.app.report import charts, number_words
 from dualq.app.report import evaluation_words as words
-from dualq.app.report.page import facts, figure, heading, listed, note, note_below, page, section, table, text
+from dualq.app.report.page import LINES, facts, figure, heading, listed, note, note_below, page, section, table, text
 from dualq.app.report.page import verdict as verdict_box
 from dualq.app.report.words import estimate, number, percent, read, really_earned, sentence, tests
 from dualq.app.report.words import warnings as log_warnings
@@ -187,5 +187,5 @@ def drawn(rows: Sequence[charts.Interval], confidence: float, promised: bool) ->
 def evaluation_fragment(e: AnyEvaluation) -> str:
     """What a notebook shows."""
     word, _, rest = words.verdict(e).partition(". ")
-    lines = "".join(f"<p style='margin:.5em 0'>{escape(line)}</p>" for line in (*words.guarantees(e), *warnings(e)))
+    lines = "".join(f"<p style='{LINES}'>{escape(line)}</p>" for line in (*words.guarantees(e), *warnings(e)))
     return f"<div style='max-width:48em'><b style='font-size:1.3em'>{escape(word)}</b><br>{escape(rest)}{lines}</div>"

@@ -17,10 +17,12 @@ from dualq.app.report.words import (
     distinct,
     earned,
     estimate,
+    in_one_line,
     listed,
     number,
     per,
     percent,
+    provided,
     returned,
     said,
     small,
@@ -124,7 +126,7 @@ def brief(e: AnyEvaluation) -> str:
     """Two lines, for those who print it."""
     kind = type(e).__name__
     first = f"{kind}: {e.verdict}. Expected {estimate(e.expected)}, so far {estimate(e.logged)}, "
-    return f"{first}difference {estimate(e.difference)}.\n  {guarantees(e)[0]}"
+    return f"{first}difference {estimate(e.difference)}.\n  {in_one_line(guarantees(e)[0])}"
 
 
 # ---- what is guaranteed
@@ -152,17 +154,14 @@ def _table_guarantees(e: Evaluation) -> list[str]:
     begin = (
         f"Guaranteed ({sure})" if promise.whole.method == "proven" else f"Likely ({sure}, by the bootstrap: no proof)"
     )
-    clauses = sorted(e.conditions, key=lambda clause: "lies outside" not in clause)
     words = (
-        f"{begin}, if {listed(clauses)}: this policy earns at least {number(promise.lower)} and at most "
-        f"{number(promise.upper)}{_per(e)}; what was done so far earns {number(promise.behaviour[0])} to "
-        f"{number(promise.behaviour[1])}."
+        f"{begin}: this policy earns {number(promise.lower)} to {number(promise.upper)}{_per(e)}, and what was done so "
+        f"far earns {number(promise.behaviour[0])} to {number(promise.behaviour[1])}{provided(e.conditions)}"
     )
-    less = (
-        f"So this policy earns at least {number(-promise.improvement[1])} less." if promise.improvement[1] < 0.0 else ""
-    )
+    loss = -promise.improvement[1]
+    less = f"On the same conditions, this policy earns at least {number(loss)} less." if loss > 0.0 else ""
     compared = less or earns_more(promise.whole, "this policy") or "Which of the two earns more is not guaranteed."
-    return [f"{words} {compared}", *_limits_guaranteed(e)]
+    return [f"{words}\n\n{compared}", *_limits_guaranteed(e)]
 
 
 def _too_wide(e: Evaluation, promise: PolicyCertificate, sure: str) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dualq.app.report.words import about, because, estimate, listed, number, per, percent, remedies
+from dualq.app.report.words import about, because, estimate, number, per, percent, provided, remedies
 from dualq.base import count
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def guarantee(fit: Fit, ranges: Sequence[str] = (), limits: Sequence[str] = ()) -> list[str]:
-    """What is guaranteed, in one sentence with its conditions; or that nothing is, why, and what to do about it.
+    """What is guaranteed, and in the same sentence on which conditions; or why nothing is, and what to do about it.
 
     ranges, limits   conditions and claims about limits, to stand in the same sentence (limit_words.py)
     """
@@ -27,14 +27,13 @@ def guarantee(fit: Fit, ranges: Sequence[str] = (), limits: Sequence[str] = ()) 
         return [_too_wide(promise, sure), *instead(fit)]
     begin = f"Guaranteed ({sure})" if promise.method == "proven" else f"Likely ({sure}, by the bootstrap: no proof)"
     most = f" (and at most {number(promise.policy_upper)})" if math.isfinite(promise.policy_upper) else ""
-    clauses = sorted([*fit.conditions, *ranges], key=lambda clause: "lies outside" not in clause)
     words = (
-        f"{begin}, if {listed(clauses)}: the new policy earns at least {number(promise.lower)}{most}"
-        f"{per(fit)}{''.join(f', and its {held}' for held in limits)}; what was done so far earns at most "
-        f"{number(promise.behaviour[1])}."
+        f"{begin}: the new policy earns at least {number(promise.lower)}{most}{per(fit)}"
+        f"{''.join(f', its {held}' for held in limits)}, and what was done so far earns at most "
+        f"{number(promise.behaviour[1])}{provided([*fit.conditions, *ranges])}"
     )
     more = earns_more(promise, "the new policy") or "Whether it earns more is not guaranteed."
-    return [f"{words} {more}", *instead(fit)]
+    return [f"{words}\n\n{more}", *instead(fit)]
 
 
 def nothing(judged: Fit | Evaluation) -> list[str]:
@@ -50,8 +49,8 @@ def instead(fit: Fit) -> list[str]:
         return []
     each, promise = "; ".join(_other(one) for one in fit.alternatives), fit.certificate
     said = promise is not None and promise.informative  # the sentence before has the conditions
-    under = "on the same conditions" if said else f"if {listed(fit.conditions)}"
-    return [f"Guaranteed ({percent(fit.confidence)}), {under}, of other policies: {each}."]
+    under, end = (", on the same conditions", ".") if said else ("", provided(fit.conditions))
+    return [f"Guaranteed ({percent(fit.confidence)}){under}, of other policies: {each}{end}"]
 
 
 def _other(one: Alternative) -> str:
@@ -69,11 +68,11 @@ def earns_more(promise: Certificate, who: str) -> str:
     if promise.proven_more <= 0.0:
         return ""
     if promise.gain is None or promise.gain <= promise.improvement:
-        return f"So {who} earns at least {number(promise.improvement)} more."
+        return f"On the same conditions, {who} earns at least {number(promise.improvement)} more."
     there, then = number(promise.lower_decided or 0.0), number(promise.earned or 0.0)
     return (
-        f"Counted from every decision in the log, and not from the start as above, {who} earns at least {there}, and "
-        f"the log earned {then}: at least {number(promise.gain)} more."
+        f"On the same conditions, but counted from every decision in the log rather than from the start: {who} earns "
+        f"at least {there}, and the log earned {then}. That is at least {number(promise.gain)} more."
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dualq.app.report.guarantee_words import guarantee
-from dualq.app.report.words import about, listed, number, one_shot, pair, percent, relied_on, small
+from dualq.app.report.words import about, listed, number, one_shot, pair, percent, provided, relied_on, small
 
 if TYPE_CHECKING:
     from dualq.offline import Estimate, Fit, LimitOutcome
@@ -96,7 +96,7 @@ def guarantees(fit: Fit) -> list[str]:
     words = guarantee(fit, ranges, held) if together else guarantee(fit)
     if proven and not together:
         clauses = [*ranges, *(clause for clause in fit.conditions if not clause.startswith("no reward "))]
-        words.append(f"Guaranteed ({percent(fit.confidence)}), if {listed(clauses)}: {listed(held)}.")
+        words.append(f"Guaranteed ({percent(fit.confidence)}): {listed(held)}{provided(clauses)}")
     for limit in fit.limits:
         if limit not in proven and limit.basis != "exact":
             words.append(f"Not guaranteed: that {_held(limit)}. {_expected(limit)}.")

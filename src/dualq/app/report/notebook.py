@@ -6,6 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from dualq.app.report.limit_words import guarantees
+from dualq.app.report.page import LINES
 from dualq.app.report.words import CHANGES, change_cells, changed, estimate, number, percent, relied_on, verdict
 from dualq.base import visible
 
@@ -21,7 +22,7 @@ def fragment(fit: Fit) -> str:
     """A self-contained piece of HTML."""
     word, _, rest = verdict(fit).partition(". ")
     parts = [f"<b style='font-size:1.3em'>{escape(word)}</b><br>{escape(rest)}"]
-    parts += [f"<p style='margin:.5em 0'>{escape(words)}</p>" for words in guarantees(fit)]
+    parts += [f"<p style='{LINES}'>{escape(words)}</p>" for words in guarantees(fit)]
     parts.append("".join(_tile(*cell) for cell in _tiles(fit)))
     rows = fit.changes(MOST)
     parts.append(f"<p style='margin:.5em 0'>{escape(changed(fit, len(rows)))}</p>")

@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING
 from dualq._version import __version__
 from dualq.app.report import charts
 from dualq.app.report import number_words as words
-from dualq.app.report.page import facts, figure, heading, listed, note, note_below, page, section, table, text, tree
+from dualq.app.report.page import (
+    LINES,
+    facts,
+    figure,
+    heading,
+    listed,
+    note,
+    note_below,
+    page,
+    section,
+    table,
+    text,
+    tree,
+)
 from dualq.app.report.page import verdict as verdict_box
 from dualq.app.report.words import estimate, percent, said, sentence
 
@@ -82,7 +95,7 @@ def number_report(fit: NumberFit) -> str:
 def number_fragment(fit: NumberFit) -> str:
     """What a notebook shows."""
     word, _, rest = words.verdict(fit).partition(". ")
-    lines = "".join(f"<p style='margin:.5em 0'>{escape(line)}</p>" for line in words.guarantees(fit))
+    lines = "".join(f"<p style='{LINES}'>{escape(line)}</p>" for line in words.guarantees(fit))
     rules = "".join(
         f"<li>{escape(' and '.join(conditions) or 'always')}: <b>{escape(action)}</b></li>"
         for conditions, action in number_rules(fit)

@@ -10,9 +10,11 @@ from dualq.app.report.words import (
     about,
     because,
     estimate,
+    in_one_line,
     listed,
     number,
     percent,
+    provided,
     said,
     sentence,
     small,
@@ -67,15 +69,15 @@ def guarantees(fit: NumberFit) -> list[str]:
         return ["Nothing useful is guaranteed yet: the log has too few rows."]
     sure = percent(fit.confidence)
     return [
-        f"Guaranteed ({sure}), if {listed(list(fit.conditions))}: the new policy earns at least "
-        f"{number(promise.lower)} (and at most {number(promise.policy_upper)})."
+        f"Guaranteed ({sure}): the new policy earns at least {number(promise.lower)} (and at most "
+        f"{number(promise.policy_upper)}){provided(fit.conditions)}"
     ]
 
 
 def brief(fit: NumberFit) -> str:
     """The fit in two lines."""
     first = f"NumberFit: {fit.verdict}. Expected {estimate(fit.expected)} ({fit.approximation}), "
-    return f"{first}so far {estimate(fit.logged)}.\n  {guarantees(fit)[0]}"
+    return f"{first}so far {estimate(fit.logged)}.\n  {in_one_line(guarantees(fit)[0])}"
 
 
 def heading(fit: NumberFit) -> str:
@@ -149,7 +151,8 @@ def limit_words(fit: NumberFit) -> list[str]:
     bases = {limit.basis(bool(fit.withheld)) for limit in fit.limits}
     words = "" if fit.cells is not None else "Limits are kept with a margin of two standard errors. "
     words += "What is expected is estimated, and not guaranteed." if bases != {"proven"} else ""
-    sure = f"Guaranteed ({percent(fit.confidence)}), if {listed(list(fit.conditions))}." if "proven" in bases else ""
+    confidence = f"What is guaranteed holds with {percent(fit.confidence)} confidence"
+    sure = f"{confidence}{provided(fit.conditions)}" if "proven" in bases else ""
     return [line for line in (words.strip(), sure) if line] + [
         f"One unit of {limit.name} less, on average per step, costs about {number(limit.price)} per step."
         for limit in fit.limits

@@ -7,6 +7,8 @@ from html import escape
 
 from dualq.app.report.charts import ACCENT, INK, MUTED, PALE, SURE
 
+LINES = "margin:.5em 0;white-space:pre-line"  # a paragraph of a notebook: conditions keep a line each
+
 STYLE = """
 :root { color-scheme: light dark; --paper: #ffffff; --ink: #1f2933; --muted: #616e7c; --line: #e4e7eb;
   --accent: #1f5fa8; --sure: #2f7d4f; --warn: #8a4b08; --good-box: #eef7f1; --warn-box: #fdf6ec; --box: #f3f7fb; }
@@ -19,7 +21,7 @@ body { margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 48.5rem; color: va
 h1 { font-size: 1.9rem; line-height: 1.25; margin: 0 0 .5rem; }
 h2 { font-size: 1.25rem; margin: 2.5rem 0 .5rem; padding-top: 1rem; border-top: 1px solid var(--line); }
 h3 { font-size: 1rem; margin: 1.5rem 0 .25rem; }
-p { margin: .5rem 0; }
+p { margin: .5rem 0; white-space: pre-line; }
 .muted { color: var(--muted); font-size: .9rem; }
 .verdict { border: 1px solid var(--line); border-left: 8px solid var(--muted); border-radius: .5rem;
   padding: 1rem 1.25rem; margin: .5rem 0 1rem; background: var(--box); }

@@ -93,6 +93,19 @@ def listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
+def provided(clauses: Sequence[str]) -> str:
+    """The end of a sentence that promises something: its conditions, a line each, those on ranges first."""
+    if len(clauses) == 1:
+        return f", if {clauses[0]}."
+    ordered = sorted(clauses, key=lambda clause: "lies outside" not in clause)
+    return ", if all of this is true:\n" + ";\n".join(f"- {clause}" for clause in ordered) + "."
+
+
+def in_one_line(words: str) -> str:
+    """The same sentence with its conditions one after another."""
+    return " ".join(words.replace("\n- ", " ").split())
+
+
 def noted(fit: Fit | Evaluation, words: str) -> str:
     """A remark as a sentence."""
     return sentence(words, [name for columns in fit.read.columns.values() for name in columns])
@@ -231,7 +244,7 @@ def changed(fit: Fit, shown: int) -> str:
         return f"{first} The new policy hardly ever meets these states."
     which = "" if shown == fit.num_changes else f"The {'one' if shown == 1 else shown} worth most: "
     explained = (
-        "gain is how much more a decision in this state earns on average, those that stay the same included; worth is "
+        "gain is how much more a decision in this state earns on average, counting those that stay the same; worth is "
         "gain times how often the state comes up"
     )
     rows = fit.changes(shown)
@@ -356,7 +369,7 @@ def hidden_cause(fit: Fit) -> list[str]:
     none = "by any factor up to 100, there would still be a gain"
     gone = none if found.gone is None else f"by a factor of {found.gone:.3g}, there might be no gain"
     less = "" if found.unproven is None else f"by a factor of {found.unproven:.3g}, the gain might not be proven; "
-    return [f"If decisions were based on something that the state lacks, and it changed their odds {less}{gone}."]
+    return [f"Decisions may have been based on something that the state lacks. If it changed their odds {less}{gone}."]
 
 
 # ---- details
@@ -451,7 +464,7 @@ def covered(fit: Fit | Evaluation) -> list[tuple[str, str]]:
 
 
 P_EXPLAINED = (
-    "p: how often chance alone would look like this. There are several tests, so a p just below 0.01 is no sign yet."
+    "p: how often chance alone would look like this. There are several tests, so a p just below 0.01 is not yet a sign."
 )
 
 

@@ -112,7 +112,7 @@ def _words(what: str, outcome: Outcome, found: bool, period: tuple[str, str] | N
         return f"no sign that {CHANGED[what]} ({sure})"
     when = _when(period, by) if period else ""
     if what == "behaviour":
-        return f"decisions were made differently {when} ({sure}); that is fine, the log still describes one system"
+        return f"decisions were made differently {when} ({sure}); that is fine: the log still describes one system"
     seen = {
         "dynamics": "the same action led to different states",
         "rewards": "the same decision earned different rewards",

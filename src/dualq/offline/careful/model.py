@@ -152,7 +152,7 @@ def _reason(rows: Rows, policy: TablePolicy, pessimism: float) -> str:
     several, states = int(choices.sum()), count(int(rows.seen.sum()), "state")
     if several == 0:
         return f"The log has tried only one action in each state, so there is nothing to choose. {care}"
-    differs = f"in {changed:,} of these the new policy prefers another action than the most frequent one"
+    differs = f"in {changed:,} of these the new policy prefers an action other than the most frequent one"
     kept = "in all of these the new policy prefers the most frequent one"
     return f"In {several:,} of {states} the log has tried more than one action; {differs if changed else kept}. {care}"
 

@@ -9,7 +9,7 @@ export async function data({ main, id, signal }) {
     !found ? note("The state has numbers: which rows would help most is not known.") : [
       found.needed && note(`About ${found.needed} rows like these would be needed for a useful guarantee.`),
       found.rows.length ? table(found.header, found.rows, { label: "Rows that would help most" }) : h("p", {}, "More rows of the same kind would not help here; this is why:"),
-      found.lines.map((words) => h("p", {}, words)),
+      h("div", { class: "promise" }, found.lines.map((words) => h("p", {}, words))),
       found.limits.length > 0 && section("To guarantee the limits", h("ul", {}, found.limits.map((words) => h("li", {}, words))))]);
 }
 
