@@ -22,9 +22,11 @@ def act(
     run: Run,
     state: Annotated[
         str | None,
-        option("JSON", """The state: '{"stock": 3, "season": "winter"}', or bare, such as 3."""),
+        option("JSON", """The state: '{"stock": 3, "season": "winter"}', or a bare value, such as 3."""),
     ] = None,
-    log: Annotated[str | None, option("FILE", "Or a file with a state in every row, for --out.")] = None,
+    log: Annotated[
+        str | None, option("FILE", "Instead of --state: a file with a state in every row. Needs --out.")
+    ] = None,
     out: Annotated[
         Path | None,
         option("FILE", "With --log: write its rows and what to do in each of them, to a .csv or .parquet file."),
@@ -33,8 +35,8 @@ def act(
         str | None,
         option(
             "CASE",
-            "If the policy is random: the number of the case, which always gets the same action. With --log: the "
-            "column that has it; without it, the number of the row.",
+            "If the policy is random: the number of the case. The same case always gets the same action. With --log: "
+            "the column that has it; by default, the number of the row.",
         ),
     ] = None,
     seed: Annotated[int | None, option("S", "The same seed draws the same action, if the policy is random.")] = None,
@@ -46,8 +48,9 @@ def act(
 ) -> None:
     """Say what to do in one state (an action, as JSON), or in every row of a file.
 
-    On standard error, whether the policy should not be used. A state that the log never had gets no action: one state
-    is refused, in a file the place stays empty (and the column `undecided` says why), unless --default says what to do.
+    If the policy should not be used, standard error says so. A state that the log never had gets no action, unless
+    --default says what to do: a single state is refused, and in a file the cell stays empty (the column `undecided`
+    says why).
     """
     from dualq.offline import decider_of, doubt_of
 

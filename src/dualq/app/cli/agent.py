@@ -36,10 +36,10 @@ def agent(
     out: Annotated[Path | None, option("DIR", "Write policy.csv, and what else was learned, to this folder.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Learn with other houses: run this in each of them, with one shared folder for messages.
+    """Learn together with other houses, the owners of other logs: run this in each, with one folder for messages.
 
-    No row leaves its house; docs/networks.md says what does. Stop it and start it again at any time: it goes on where
-    it stood. It ends when all agents have their answer.
+    No row leaves its house; docs/networks.md says what does. You can stop it at any time: started again, it goes on
+    from there. It ends when all agents have their answer.
     """
     with working("Reading the log"):
         from dualq.offline import Fit, Plan, run_agent

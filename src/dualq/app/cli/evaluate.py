@@ -15,7 +15,7 @@ from dualq.base import LogError
 POLICY = (
     "A policy.csv (the state's columns, the action's, probability), a .json ({state: action}), a folder that "
     '`dualq learn --out` wrote, or a rule: "order = 6 if stock <= 1 else 0". '
-    "A column whose name has spaces or signs stands in backticks, and then the rule in single quotes: "
+    "Put a column whose name has spaces or signs in backticks, and then the rule in single quotes: "
     "'order = 6 if `stock level` <= 1 else 0'."
 )
 Discount = Annotated[
@@ -43,7 +43,8 @@ Limits = Annotated[
     ),
 ]
 ValueRange = Annotated[
-    str | None, option("LO,HI", "What a policy can earn in total, if you know more than the rewards say.")
+    str | None,
+    option("LO,HI", "The least and the most that a policy can earn in total, if you know more than the rewards say."),
 ]
 Assume = Annotated[
     list[str] | None,
@@ -116,7 +117,7 @@ def compare(
     """Compare policies by one log, with what was done so far and what dualq learns: which is best, and how sure.
 
     All are judged by the same rows: differences have errors of their own, and what is guaranteed holds for all of them
-    together, also for the one you choose because of it.
+    together, including the one you choose because of it.
     """
     with stages("Reading the log") as begin:
         log = given()

@@ -16,7 +16,9 @@ from dualq.app.cli.shared import option
 def export(
     run: Run,
     to: Annotated[str, option("FORM", "json, sql, python, or schema (the JSON Schema of the JSON).")],
-    dialect: Annotated[str, typer.Option(metavar="ENGINE", help="Of the SQL: duckdb, postgres or sqlite.")] = "duckdb",
+    dialect: Annotated[
+        str, typer.Option(metavar="ENGINE", help="The SQL dialect: duckdb, postgres or sqlite.")
+    ] = "duckdb",
     table: Annotated[
         str, typer.Option(metavar="NAME", help="In SQL: the table with a state in each row; the view is NAME_decided.")
     ] = "cases",
@@ -25,14 +27,14 @@ def export(
     ] = None,
     default: Annotated[str | None, option("JSON", "The action in a state that is not in the log.")] = None,
     approximate: Annotated[
-        bool, typer.Option("--approximate", help="If the policy is a function of numbers: the rules that sum it up.")
+        bool, typer.Option("--approximate", help="If the policy is a function of numbers: write rules that sum it up.")
     ] = False,
     out: Annotated[Path | None, option("FILE", "Write to this file instead of the terminal.")] = None,
 ) -> None:
     """Write the policy of RUN so that another system can follow it without dualq.
 
     JSON for programs; SQL that makes a view of decisions beside a table of states; a Python file without imports.
-    A state that is not in the log has no action (NULL in SQL, an error in Python), unless --default says one.
+    A state that is not in the log has no action (NULL in SQL, an error in Python), unless --default gives one.
     """
     from dualq.base import write_whole
     from dualq.offline import doubt_of

@@ -24,7 +24,7 @@ State = Annotated[
     str,
     typer.Option(
         metavar="JSON",
-        help="""The state: '{"stock": 3, "season": "winter"}', or bare, such as 3.""",
+        help="""The state: '{"stock": 3, "season": "winter"}', or a bare value, such as 3.""",
         show_default=False,
     ),
 ]
@@ -34,7 +34,10 @@ State = Annotated[
 def learn(
     given: Opening,
     value_range: Annotated[
-        str | None, option("LO,HI", "What a policy can earn in total, if you know more than the rewards say.")
+        str | None,
+        option(
+            "LO,HI", "The least and the most that a policy can earn in total, if you know more than the rewards say."
+        ),
     ] = None,
     discount: Annotated[
         float,
@@ -44,7 +47,8 @@ def learn(
     ] = 0.95,
     confidence: Annotated[float, typer.Option(metavar="NUMBER", help="How sure guarantees must be.")] = 0.95,
     looks: Annotated[
-        int, typer.Option(metavar="NUMBER", help="How often you look at this log in all: guarantees pay for each look.")
+        int,
+        typer.Option(metavar="NUMBER", help="How often you look at this log in all; guarantees allow for each look."),
     ] = 1,
     start: Annotated[
         str | None,

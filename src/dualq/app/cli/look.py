@@ -44,7 +44,7 @@ def look(
     """Look at a log before learning from it.
 
     Shows what each column holds, which part it would play and why, how many episodes there are and how they end, what
-    is suspicious, and the `dualq learn` line to copy. Name columns to correct what was guessed.
+    is suspicious, and the `dualq learn` command to copy. Name columns to correct what was guessed.
     """
     with stages("Looking at the log"):
         from dualq.logs import look as look_at

@@ -149,7 +149,7 @@ def _proven(error_bound: float | None) -> str:
 
 def example(
     out: Annotated[
-        Path, typer.Option(metavar="FILE", help="The file to write; a name that ends in .parquet.", show_default=False)
+        Path, typer.Option(metavar="FILE", help="The file to write; its name must end in .parquet.", show_default=False)
     ],
 ) -> None:
     """Write the log that ships with dualq, to try the other commands with: two simulated years of a chain of shops.
@@ -174,7 +174,7 @@ def simulate(
         str, typer.Argument(metavar="PROBLEM", help="Its name, such as two_state or inventory.", show_default=False)
     ],
     out: Annotated[
-        Path, typer.Option(metavar="FILE", help="The log to write; a name that ends in .parquet.", show_default=False)
+        Path, typer.Option(metavar="FILE", help="The log to write; its name must end in .parquet.", show_default=False)
     ],
     steps: Annotated[int, typer.Option(metavar="N", min=1, help="Rows to draw.")] = 100_000,
     seed: Annotated[int, typer.Option(metavar="S", min=0, help="The same seed draws the same rows.")] = 0,
@@ -184,7 +184,7 @@ def simulate(
 
     The log has the columns of the state, action, reward, those of the next state, and time, in the problem's labels;
     where the problem has episodes, also their number and whether one ended.
-    A wrong name of a problem is answered with the right ones.
+    If there is no problem of that name, the error lists those that there are.
     """
     _check_parquet(out)
     with working(f"Drawing {steps:,} rows"):

@@ -32,8 +32,7 @@ def reproduce(
 ) -> None:
     """Measure whether the paper's claims hold: a table, a plot and a verdict for each, by simulation.
 
-    A run that is stopped goes on where it stood when the same command is given again. The same seeds give the same
-    files, stopped or not.
+    If it is stopped, the same command goes on from there. The same seeds give the same files, stopped or not.
     """
     with working("Loading"):
         from dualq.paper import reproduce as run_all

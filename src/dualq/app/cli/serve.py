@@ -17,14 +17,15 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 def serve(
     run: Run,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Where to listen; others can ask only if it is not loopback.")
+        str,
+        typer.Option(metavar="ADDRESS", help="Where to listen; other computers can ask only if it is not loopback."),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(metavar="N", help="The port.")] = 8000,
 ) -> None:
-    """Answer what to do over HTTP: POST /act, POST /act_many, GET /policy, GET /health; GET /docs shows how.
+    """Serve a policy over HTTP: POST /act, POST /act_many, GET /policy, GET /health; GET /docs shows how.
 
-    A run that is replaced is loaded at the next request. Only this computer can ask, unless --host says otherwise;
-    there is no password.
+    If the run is replaced, the next request uses the new one. Only this computer can ask, unless --host says
+    otherwise; there is no password.
     """
     missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
     if missing:

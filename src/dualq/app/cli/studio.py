@@ -30,12 +30,12 @@ def studio(
     port: Annotated[int, typer.Option(metavar="N", help="The port on this machine; 0 takes one that is free.")] = 0,
     max_upload: Annotated[float, typer.Option(metavar="GB", help="The largest log that may be dropped.")] = 2.0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = True,
-    stop_after: Annotated[float | None, option("SECONDS", "Stop by itself after so long.")] = None,
+    stop_after: Annotated[float | None, option("SECONDS", "Stop after this many seconds.")] = None,
 ) -> None:
-    """Open the studio: drop a log, see what it can tell, learn, move limits, take the report away.
+    """Open the studio: drop a log, see what it can tell, learn, move limits, download the report.
 
-    It runs on this machine and answers to nobody else. The address that is printed has a token: whoever has it can use
-    the studio as long as it runs. Runs are the folders that `dualq learn --out` writes.
+    It runs on this machine and answers no other. The address that it prints has a token: whoever has it can use the
+    studio as long as it runs. Runs are the folders that `dualq learn --out` writes.
     """
     try:
         import uvicorn

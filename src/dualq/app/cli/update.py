@@ -1,4 +1,4 @@
-"""`dualq update`: learn on, when new rows have come."""
+"""`dualq update`: a run and the rows that have come since."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ def update(
     log: NewLog,
     out: Annotated[Path | None, option("DIR", "Write the new run to this folder.")] = None,
     since: Annotated[
-        str | None, option("TIME", "Forget rows before this time; it must be later than all rows of RUN, or earlier.")
+        str | None,
+        option(
+            "TIME", "Forget rows before this time; it must be later than all rows of RUN, or earlier than all of them."
+        ),
     ] = None,
     table: Annotated[str | None, reading("table")] = None,
     skip_bad: Annotated[bool, reading("skip_bad")] = False,
     as_json: Json = False,
 ) -> None:
-    """Learn on: the rows of RUN, of which it keeps the counts, and those of a new log together.
+    """Update a run: learn from the rows of RUN, which keeps their counts, and those of a new log together.
 
     The result is that of learning from both logs at once; the old rows are not needed. The new log is read as the old
     one was: the same columns, the same bins. Discount, confidence and limits stay as they were.

@@ -76,7 +76,7 @@ READING = _listed(
         Option(
             "propensity",
             "COLUMN",
-            "With which probability the logged action was taken, if that was recorded: for evaluate.",
+            "The probability with which the logged action was taken, if it was recorded; for evaluate.",
             looks=True,
             is_column=True,
         ),
@@ -89,24 +89,25 @@ READING = _listed(
         Option(
             "action_bins",
             "N",
-            "Cut an action of numbers into N steps with equally many rows, or at edges: 0,10,50.",
+            "Cut a numeric action into N steps with equally many rows, or at edges: 0,10,50.",
             looks=True,
         ),
         Option(
             "numbers",
             "COLUMNS",
-            "Columns of the state that stay numbers: wear,load. `auto`: those whose values hardly come again.",
+            "Columns of the state that stay numbers: wear,load. `auto`: those whose values rarely repeat.",
             looks=True,
         ),
         Option(
             "reward_range",
             "LO,HI",
-            "What rewards can be, such as --reward-range=-10,50. Without it: the range in the log.",
+            "The lowest and highest possible reward, such as --reward-range=-10,50. Without it: the range in the log.",
         ),
         Option(
             "cost_ranges",
             "COLUMN=LO,HI",
-            "What a cost can be, such as --cost-range late=0,1. Without it: the range in the log; may be repeated.",
+            "The lowest and highest possible cost, such as --cost-range late=0,1. Without it: the range in the log; "
+            "may be repeated.",
             spelling="--cost-range",
         ),
         Option("available", None, "{state: actions} that exist there, for states where not all do."),
@@ -125,7 +126,7 @@ READING = _listed(
         Option(
             "day_first",
             "",
-            "Which stands first in dates such as 03/04/2024.",
+            "Which comes first in dates such as 03/04/2024.",
             spelling="--day-first/--month-first",
             looks=True,
         ),
