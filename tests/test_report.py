@@ -8,6 +8,8 @@ import re
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
+import altair
+import jsonschema
 import numpy as np
 import pytest
 from rich.console import Console
@@ -458,6 +460,23 @@ def test_intervals_stand_where_their_numbers_are():
     assert float(second[1]) == pytest.approx(width / 2, abs=0.1)
     assert float(dot[1]) - start == pytest.approx(width / 2, abs=0.1)
     assert (first[2], second[2], dot[2]) == (charts.ACCENT, charts.SURE, charts.SURE)  # what is sure: another ink
+
+
+def test_every_specification_is_valid_by_the_schema_of_vega_lite():
+    point = {"limit": 0.1, "value": 2.0, "error": 0.5, "low": 1.0, "high": 3.0}
+    chosen = {"cost": 0.1, "value": 2.0, "error": 0.5, "cost_error": 0.01}
+    specs = {
+        "intervals": charts.intervals_spec([charts.Interval("one", 0.0, 1.0, 0.5), charts.Interval("two", 0.0, 1.0)]),
+        "bars": charts.bars_spec([charts.Bar("one", 1), charts.Bar("two", 2)]),
+        "curve": charts.curve_spec([point], "x", "y", True, 0.2, chosen),
+        "shares of numbers": charts.shares_spec([1, 2], [[0.5, 0.5], [1.0, 0.0]], ["a", "b"], "column", 300),
+        "shares of words": charts.shares_spec(["x", "y"], [[0.5, 0.5], [1.0, 0.0]], ["a", "b"], "column", 300),
+    }
+    for spec in specs.values():
+        altair.LayerChart.from_dict(spec)  # validates, and names what is wrong
+    with pytest.raises(jsonschema.ValidationError):
+        altair.LayerChart.from_dict({**specs["bars"], "width": "wide"})
+    assert altair.utils.schemapi.DEBUG_MODE  # whoever uses Altair beside us has it as it was
 
 
 def test_columns_may_have_any_name():

@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import reverse_cuthill_mckee
-from scipy.sparse.linalg import splu
 
 from dualq.base import kernel, unsigned
 from dualq.model.elimination import Factors, eliminated
@@ -51,6 +49,8 @@ def good_order(P: sp.csr_array) -> Array:
     states = both.indptr.size - 1
     if states > LARGE and _reaches_all(both.indptr, both.indices):
         return np.arange(states)
+    from scipy.sparse.csgraph import reverse_cuthill_mckee  # brings all of scipy.linalg, which small models never need
+
     return reverse_cuthill_mckee(both, symmetric_mode=True)
 
 
@@ -182,6 +182,8 @@ class Ordered:
         return self._direct().solve(residual) if sweeps is None else None
 
     def _direct(self):
+        from scipy.sparse.linalg import splu  # as above
+
         n, used = self.diagonal.size, int(self.ptr[-1])
         C = sp.csr_array((self.C[:used], self.idx[:used].astype(np.int64), self.ptr.astype(np.int64)), shape=(n, n))
         return splu(sp.csc_array(sp.eye_array(n) - C))

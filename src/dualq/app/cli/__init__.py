@@ -54,6 +54,7 @@ def main() -> None:
     except OSError as error:  # nobody reads on, or the disk is full; Python would say so once more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = code or _fail_to_print(error)
+    gc.freeze()  # nor does Python look for them on the way out, among all that was ever imported: as long again
     sys.exit(code)
 
 

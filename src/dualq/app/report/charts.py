@@ -1,16 +1,18 @@
 """The charts of the report: SVG and HTML that need no network and no script, and print as they look.
 
 `intervals`, `bars`, `curve` and `shares` are Vega-Lite specifications, built with Altair; `svg` draws them with
-vl-convert, and the studio's page draws the same ones itself. Each has its design width, and the page scales it to the
+vl-convert, and the studio's page draws the same ones itself. That they are valid is tested, and not looked at again at
+every drawing, which would take longer than making them. Each has its design width, and the page scales it to the
 text. The page's style finds the inks by their values, and turns them for dark screens: no other colours here.
 `policy_map` is a table of coloured cells. What colours show is also written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from html import escape
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec
 
 if TYPE_CHECKING:
     import altair as alt
@@ -25,6 +27,7 @@ COLOURS = (
 )  # of categories, pale enough for dark letters; ColorBrewer's Set3, one of them paler
 
 Row = dict[str, object]  # of a chart's data, or of its specification
+Asked = ParamSpec("Asked")
 
 
 class Interval(NamedTuple):
@@ -60,6 +63,20 @@ def palette(count: int) -> list[str]:
     return [f"hsl({round(360 * i / count)} 60% {78 if i % 2 else 68}%)" for i in range(count)]
 
 
+def _as_it_is(spec: Callable[Asked, Row]) -> Callable[Asked, Row]:
+    """A specification that Altair does not validate, part by part, while it is made."""
+
+    @wraps(spec)
+    def made(*args: Asked.args, **kwargs: Asked.kwargs) -> Row:
+        from altair.utils.schemapi import debug_mode
+
+        with debug_mode(False):
+            return spec(*args, **kwargs)
+
+    return made
+
+
+@_as_it_is
 def intervals_spec(rows: Sequence[Interval], width: int = WIDE) -> Row:
     """A bar from `low` to `high` per row below its `name`, a dot at `value`; those that are `sure` in another ink."""
     import altair as alt
@@ -77,12 +94,12 @@ def intervals_spec(rows: Sequence[Interval], width: int = WIDE) -> Row:
     lines = (
         base(drawn)
         .mark_rule(yOffset=8, aria=False)
-        .encode(across("low:Q"), ink, alt.StrokeWidth("wide:Q", scale=None), x2="high:Q")
+        .encode(across("low:Q"), ink, alt.StrokeWidth("wide:Q", scale=None), alt.X2("high:Q"))
     )
     names = (
         base(drawn)
         .mark_text(yOffset=-8, align="left", color=INK)
-        .encode(x=alt.value(0), text="name:N", description="name:N")
+        .encode(alt.XValue(0), alt.Text("name:N"), alt.Description("name:N"))
     )
     dotted = [row for row in drawn if row["value"] is not None]
     dots = (
@@ -91,6 +108,7 @@ def intervals_spec(rows: Sequence[Interval], width: int = WIDE) -> Row:
     return _spec(alt.layer(lines, names, dots), width, 44 * len(rows) + 24)
 
 
+@_as_it_is
 def bars_spec(rows: Sequence[Bar], width: int = WIDE) -> Row:
     """One bar per row, from `name` to `number`, which stands at its end; in the order of the rows."""
     import altair as alt
@@ -156,6 +174,7 @@ def _cell(cell: Cell | None, colour: dict[str, str], bare: bool) -> str:
     return f'<td{thin} style="background-color:{colour[cell.action]}" {said}>{inside}</td>'
 
 
+@_as_it_is
 def curve_spec(
     rows: Sequence[dict[str, float]],
     x_title: str,
@@ -207,6 +226,7 @@ def curve_spec(
     return _spec(alt.layer(*layers), width, 300)
 
 
+@_as_it_is
 def shares_spec(
     values: Sequence[object], parts: Sequence[Sequence[float]], actions: Sequence[str], name: str, width: int
 ) -> Row:
@@ -271,7 +291,7 @@ def _spec(chart: alt.LayerChart | alt.FacetChart, width: int, height: int) -> Ro
             "text": {"fontSize": LETTERS},
         },
     }
-    return {**chart.to_dict(), **own}
+    return {**chart.to_dict(validate=False), **own}
 
 
 def svg(spec: Row) -> str:
