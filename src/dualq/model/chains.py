@@ -49,7 +49,7 @@ def good_order(P: sp.csr_array) -> Array:
     states = both.indptr.size - 1
     if states > LARGE and _reaches_all(both.indptr, both.indices):
         return np.arange(states)
-    from scipy.sparse.csgraph import reverse_cuthill_mckee  # brings all of scipy.linalg, which small models never need
+    from scipy.sparse.csgraph import reverse_cuthill_mckee  # small models need none of these
 
     return reverse_cuthill_mckee(both, symmetric_mode=True)
 

@@ -11,7 +11,6 @@ from dualq.base import LogError
 from dualq.logs import Counts, Log
 from dualq.model import Solution, TablePolicy, frequencies
 from dualq.offline.limited.estimates import Estimates
-from dualq.online import SPDQ, inverse_sqrt, train
 from dualq.solvers import solve
 
 Array = np.ndarray
@@ -35,6 +34,8 @@ def _online(known: Estimates, log: Log | None) -> Found:
     """Algorithm 1, one pass over the rows; it knows no pessimism. What was logged, where that is clearly better."""
     if log is None:
         raise LogError("this fit was loaded, and its log was not saved with it; Algorithm 1 needs the rows")
+    from dualq.online import SPDQ, inverse_sqrt, train  # for this solver only: it brings the simulators
+
     careful, counts = known.careful, known.counts
     rows = int(counts.total)
     solution = train(SPDQ(step_size=inverse_sqrt(2.0)), log, rows, discount=careful.mdp.discount).solution

@@ -25,15 +25,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import highspy
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from dualq.base import DualqError, ModelError
 from dualq.model import MDP, Solution, checked_distribution
+
+if TYPE_CHECKING:
+    import highspy
 
 Array = np.ndarray
 
@@ -195,6 +197,8 @@ def solve_program(program: Program, method: str | None = None) -> Answer:
     options = {**OPTIONS, **METHODS[method]}
     if method == "simplex":
         options["simplex_strategy"] = 1 if program.minimise else 4  # dual simplex, primal simplex: see _fastest
+    import highspy  # loaded for a program: most commands solve none
+
     scaled = _scaled(program)
     highs = highspy.Highs()
     highs.silent()
@@ -266,6 +270,8 @@ def _scaled(program: Program) -> _Scaled:
 
 
 def _highs_lp(program: Program, scaled: _Scaled) -> highspy.HighsLp:
+    import highspy
+
     lp = highspy.HighsLp()
     lp.num_row_, lp.num_col_ = scaled.row_lower.size, scaled.objective.size
     lp.sense_ = highspy.ObjSense.kMinimize if program.minimise else highspy.ObjSense.kMaximize

@@ -16,7 +16,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -66,7 +66,15 @@ def drift_of(
     if periods is None or np.unique(periods.period).size < 2:
         return {}, by
     S, A = shape
-    finer = cache(lambda: cut(PERIODS * FINER))
+
+    @cache
+    def finer() -> Periods | None:
+        fine = cut(PERIODS * FINER)
+        return None if fine is None or fine.n.size > MOST_FINE else fine
+
+    def finer_decisions() -> Periods | None:
+        fine = finer()
+        return None if fine is None else _decisions(fine)
 
     def behaviour(p: Periods, row: Array) -> Outcome:
         return alike_counts(p.s, row, p.a, p.n)
@@ -77,8 +85,20 @@ def drift_of(
     def rewards(p: Periods, row: Array) -> Outcome:
         return alike_means((p.s * A + p.a) * (S + 1) + p.outcome, row, p.n, p.powers)
 
-    tests = {"behaviour": (behaviour, level), "dynamics": (dynamics, level / 2), "rewards": (rewards, level / 2)}
-    return {what: _change(what, test, periods, at, finer) for what, (test, at) in tests.items()}, by
+    found = {
+        "behaviour": _change("behaviour", behaviour, _decisions(periods), level, finer_decisions),
+        "dynamics": _change("dynamics", dynamics, periods, level / 2, finer),
+        "rewards": _change("rewards", rewards, periods, level / 2, finer),
+    }
+    return found, by
+
+
+def _decisions(periods: Periods) -> Periods:
+    """The same whatever followed: a tenth of the entries, where many places of a change are tried."""
+    (period, s, a), where = cells(periods.period, periods.s, periods.a)
+    powers = np.array([np.bincount(where, x) for x in periods.powers])
+    n = np.bincount(where, periods.n)
+    return replace(periods, period=period, s=s, a=a, outcome=np.zeros_like(s), n=n, powers=powers)
 
 
 def _change(what: str, test: Test, periods: Periods, level: float, finer: Callable[[], Periods | None]) -> Finding:
@@ -91,7 +111,7 @@ def _change(what: str, test: Test, periods: Periods, level: float, finer: Callab
 
 def _where(test: Test, periods: Periods, fine: Periods | None) -> tuple[str, str]:
     """From when to when it was otherwise: the cut that tells most, and the range from it on, or up to it, that does."""
-    by = periods if fine is None or fine.n.size > MOST_FINE else fine
+    by = periods if fine is None else fine
     last = len(by.edges) - 1
     cut, _ = _best(test, by, [(k, last) for k in range(1, last)])
     begin, end = _best(test, by, [*((cut, k) for k in range(cut + 1, last + 1)), *((k, cut) for k in range(1, cut))])

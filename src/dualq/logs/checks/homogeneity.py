@@ -248,7 +248,7 @@ def cells(*keys: Array) -> tuple[tuple[Array, ...], Array]:
     """The distinct tuples of keys, and which of them each entry has."""
     codes, size = np.zeros(keys[0].size, np.int64), 1
     for key in keys:
-        low, span = (int(key.min()), int(np.ptp(key)) + 1) if key.size else (0, 1)
+        low, span = _range(key)
         if span > DENSE * key.size:
             key, span = _places(key)
             low = 0
@@ -265,11 +265,20 @@ def _places(key: Array) -> tuple[Array, int]:
     """Which of the distinct numbers each is, in their order, and how many there are; unsorted where they are dense."""
     if key.size == 0:
         return key, 0
-    low, span = int(key.min()), int(np.ptp(key)) + 1
+    low, span = _range(key)
     if span > DENSE * key.size:
         distinct, place = np.unique(key, return_inverse=True)
         return place, distinct.size
+    key = key - low
     seen = np.zeros(span, bool)
-    seen[key - low] = True
+    seen[key] = True
     place = np.cumsum(seen) - 1
-    return place[key - low], int(place[-1]) + 1
+    return place[key], int(place[-1]) + 1
+
+
+def _range(key: Array) -> tuple[int, int]:
+    """The least number, and how many there may be from it to the largest."""
+    if key.size == 0:
+        return 0, 1
+    low = int(key.min())
+    return low, int(key.max()) - low + 1
