@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import subprocess
 import sys
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from dualq.logs.reading.arrow import codes_of, flags_in, known_of, numbers_of, picked
-from dualq.model.packing import _as_arrow, _as_table, _column
+from dualq.model.packing import _as_table, _column
 
 COLUMNS = {
     "whole": pa.array([3, -1, 2**40, 0, 7], pa.int64()),
@@ -56,23 +57,44 @@ def test_values_are_picked_by_their_places():
     assert picked(pa.array(["a", None, "c"]), places).to_pylist() == ["c", "a", "c"]
 
 
-@pytest.mark.parametrize(
-    "values",
-    [[3, -(2**63)], [0.5, float("inf")], ["a", "", "ü \N{SNOWMAN}"], [True, False], [datetime.date(2024, 2, 29)]],
-)
-def test_labels_are_kept_as_pyarrow_keeps_them(values):
-    assert _as_arrow(values).equals(pa.array(values))
-    assert _as_arrow(values).type == pa.array(values).type
-    assert _column(_as_table(values)) == values
+LABELS = {
+    "whole": [3, -(2**63)],
+    "floats": [0.5, float("inf"), 0.1 + 0.2, -0.0],
+    "words": ["a", "", "ü \N{SNOWMAN}", "[3]"],
+    "flags": [True, False],
+    "dates": [datetime.date(2024, 2, 29)],
+    "decimals": [decimal.Decimal("1.10")],
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_labels_are_kept_as_they_are(name):
+    values = LABELS[name]
+    assert [repr(value) for value in _column(_as_table(values))] == [repr(value) for value in values]
+
+
+def test_whole_numbers_that_arrow_cannot_hold_are_kept_too():
+    assert _column(_as_table([2**200, -1])) == [2**200, -1]
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_labels_of_format_2_are_read(name):
+    table, sink = pa.table({"value": LABELS[name]}), pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    kept = np.frombuffer(sink.getvalue(), np.uint8)
+    assert [repr(value) for value in _column(kept)] == [repr(value) for value in LABELS[name]]
 
 
 @pytest.mark.slow
-def test_learning_from_a_file_imports_neither_pandas_nor_a_chart_library(tmp_path):
+def test_learning_from_a_file_imports_only_what_it_needs(tmp_path):
     code = """
         import sys
         from dualq.app.cli import run
         assert run(["learn", "--json"]) == 0
-        print(sorted({"pandas", "altair", "vl_convert"} & set(sys.modules)))
+        unused = {"pandas", "altair", "vl_convert", "jsonschema", "highspy", "scipy.stats", "scipy.optimize"}
+        unused |= {"scipy.sparse.linalg", "scipy.sparse.csgraph", "dualq.online", "dualq.worlds.simulator"}
+        print(sorted(unused & set(sys.modules)))
     """
     lines = "\n".join(line.strip() for line in code.splitlines())
     done = subprocess.run([sys.executable, "-c", lines], cwd=tmp_path, capture_output=True, text=True, check=True)

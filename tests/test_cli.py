@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 from pathlib import Path
 
@@ -524,3 +525,17 @@ def test_nothing_heavy_is_imported_before_it_is_needed(code):
     check = f"{code}\nimport sys\nprint('heavy:', sorted({heavy!r} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "heavy: []"
+
+
+def test_asking_a_saved_policy_imports_little_more_than_numpy(tmp_path):
+    dualq.learn(dualq.problems.machine_replacement(4).record(500, seed=0), certificate=None).save(tmp_path / "run")
+    state = json.dumps(dualq.load(tmp_path / "run").policy.states[0])
+    code = f"""
+        import sys
+        from dualq.app.cli import run
+        assert run(["act", "run", "--state", {state!r}]) == 0
+        print(sorted({{"scipy", "numba", "highspy", "pyarrow", "ibis", "duckdb", "altair", "rich"}} & set(sys.modules)))
+    """
+    lines = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(lines, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

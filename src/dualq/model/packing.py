@@ -1,14 +1,14 @@
 """Nouns as JSON and arrays, and back: the one format of what dualq saves. Nothing is ever unpickled.
 
-In the JSON an object with the key "is" stands for an array, for labels (an Arrow table, so that 3 stays 3 and a date a
-date), or for a noun, made again from its parts. "is" is a tag: it stays in files whatever the class is called. Whoever
-writes or reads says which kinds may occur. An array is named by the way to it, and is written once however often it is
-used. What is heavy is imported where it is made: a policy needs neither SciPy nor Numba.
+In the JSON an object with the key "is" stands for an array, for labels, or for a noun, made again from its parts. "is"
+is a tag: it stays in files whatever the class is called. Whoever writes or reads says which kinds may occur. An array
+is named by the way to it, and is written once however often it is used. Labels that are numbers or words are JSON once
+more; anything else is an Arrow table, so that a date stays a date. (In format 2 all labels were.) What is heavy is
+imported where it is made: a policy needs neither SciPy nor Numba, and seldom Arrow.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -21,16 +21,16 @@ from dualq.base import CheckpointError, Label, Labels, as_json_array, from_json_
 from dualq.model.policy import TablePolicy
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from _typeshed import DataclassInstance
 
     from dualq.model.mdp import MDP
 
 Array = np.ndarray
 
-FORMAT = 2
+FORMAT = 3
 Tree: TypeAlias = Any  # JSON as this file nests it; each tag says what its parts are
 TREE = "tree"  # the array that holds the JSON
+PLAIN = (int, float, str, bool)  # what JSON gives back as it was
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def read_saved(path: str | os.PathLike[str]) -> tuple[dict[str, Tree], dict[str,
     if TREE not in arrays:
         raise CheckpointError(f"{path}: holds no nouns of dualq")
     trees = from_json_array(arrays.pop(TREE))
-    if trees["format"] not in (1, FORMAT):
+    if trees["format"] not in (1, 2, FORMAT):
         raise CheckpointError(f"{path}: is of the format {trees['format']}; this version of dualq reads up to {FORMAT}")
     return trees, arrays
 
@@ -151,7 +151,7 @@ def _labels(names: tuple[str, ...], count: int = 0, columns: list[list[tuple[Arr
 
 
 def _by_type(column: list[Label]) -> list[tuple[Array, Array]]:
-    """A column as (places, Arrow table) for each type in it: beside whole numbers there may be the word "(end)"."""
+    """A column as (places, values as bytes) for each type in it: beside whole numbers there may be the word "(end)"."""
     places: dict[type, list[int]] = {}
     for i, value in enumerate(column):
         places.setdefault(type(value), []).append(i)
@@ -168,36 +168,22 @@ def _joined(parts: list[tuple[Array, Array]]) -> list[Label]:
 
 
 def _as_table(column: list[Label]) -> Array:
-    """Values as the bytes of an Arrow table."""
+    """Values of one type as the bytes of JSON, or of an Arrow table."""
+    if type(column[0]) in PLAIN:
+        return as_json_array(column)
     import pyarrow as pa
 
-    table = pa.table([_as_arrow(column)], names=["value"])
+    table = pa.table([pa.array(column)], names=["value"])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
     return np.frombuffer(sink.getvalue(), np.uint8)
 
 
-def _as_arrow(column: list[Label]) -> pa.Array:
-    """Values of one type as `pyarrow.array` has them; numbers and text without it, since it imports pandas."""
-    import pyarrow as pa
-
-    kind = type(column[0]) if column else None
-    if kind in (int, float):
-        with contextlib.suppress(OverflowError):  # beyond 64 bits
-            numbers, to = np.array(column, kind), pa.float64() if kind is float else pa.int64()
-            return pa.Array.from_buffers(to, len(column), [None, pa.py_buffer(numbers)])
-    if kind is str:
-        texts = [str(value).encode() for value in column]
-        ends = np.cumsum([0, *map(len, texts)])
-        if ends[-1] < 2**31:
-            buffers = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(b"".join(texts))]
-            return pa.Array.from_buffers(pa.string(), len(column), buffers)
-    return pa.array(column)
-
-
 def _column(table: Array) -> list[Label]:
-    """The values of an Arrow table from its bytes."""
+    """The values from their bytes; a stream of Arrow begins with four bytes of ones, and a list in JSON never."""
+    if table[0] == ord("["):
+        return from_json_array(table)
     import pyarrow as pa
 
     return pa.ipc.open_stream(pa.py_buffer(table.tobytes())).read_all().column(0).to_pylist()
