@@ -259,7 +259,7 @@ def test_what_was_chosen_of_a_log_is_kept_with_it(served, orders, tmp_path):
     assert not (served.space.logs / log).exists()
 
 
-def test_advice_names_places_of_the_pages_and_no_options():
+def test_advice_names_places_of_the_pages_and_no_options(tmp_path):
     """Of a log with few rows, some of them set aside, and a cost; lines that are meant for a terminal stay."""
     said = [
         ("If so, add --reward-range=-20,20.", "If so, give -20 and 20 as the reward range on the page Learn."),
@@ -271,7 +271,7 @@ def test_advice_names_places_of_the_pages_and_no_options():
         assert on_page(words) == right
     rows = {"s": [0, 1] * 8, "a": [0, 0, 1, 1] * 4, "r": [*range(14), None, 3], "t": list(range(16)), "c": [0, 1] * 8}
     columns = {"state": "s", "action": "a", "reward": "r", "time": "t", "costs": "c", "skip_bad": True}
-    found = table_facts(dualq.learn(rows, **columns, discount=0.5))
+    found = table_facts(dualq.learn(rows, **columns, quarantine=tmp_path / "bad.csv", discount=0.5))
     sentences = [*found["guarantees"], *found["warnings"], *found["why"]["lines"], found["costs"]["words"]]
     assert any("reward range on the page Learn" in words for words in sentences)
     assert any("say so on the page Learn" in words for words in sentences)
