@@ -1,6 +1,6 @@
 """Large: what `learn` costs as states and rows grow, what starting costs, and how large a saved fit is.
 
-uv run --all-extras --group bench python benchmarks/scale.py [--only learn exact rows start] [--long]
+uv run --all-extras --group bench python benchmarks/scale.py [--only learn exact rows start] [--long] [--beside SRC]
 
 learn     CPU seconds of the stages of `learn` with a certificate, ten rows a state, beside one exact solve of the true
           model; a Garnet (5 actions, 4 successors) and a queue, every state as likely. `slope` is that of log time over
@@ -10,7 +10,9 @@ exact     solving known models: mazes, with the number of passes over the model 
           Garnet of ten million too
 rows      ten million rows of 14 states, in the order of time and in none: read_log, coverage, starts, blocks; beside
           one bare GROUP BY of the same rows with their next states. --long: a hundred million too
-start     CPU seconds of commands, files in the cache of the disk and kernels compiled: the median of seven
+start     CPU seconds of commands, files in the cache of the disk and kernels compiled: the median of seven; and what of
+          it the libraries take that `learn` loads, with one empty chart drawn. --beside: the same of another version,
+          whose src/ is given, in turns
 
 Every size is a process of its own, so that its peak memory can be told.
 """
@@ -148,17 +150,28 @@ def rows_once(path, rows):
     return [reading, covering, memory, beginning, cutting, peak()]
 
 
-def started(command, folder):
-    """The median of the CPU seconds of seven runs, after one that nobody counts."""
-    spent, environment = [], {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+LIBRARIES = """
+import gc; gc.set_threshold(1_000_000)
+import altair, duckdb, ibis, numba, numpy, pyarrow.compute, rich.console, scipy.linalg, scipy.sparse, scipy.special
+import typer._adapters, vl_convert
+ibis.duckdb.connect()
+vl_convert.vegalite_to_svg({"mark": "point"})
+gc.freeze()
+"""
+
+
+def started(arguments, folders):
+    """The medians of the CPU seconds of seven runs in each folder, in turns; {folder: src/ of a version, or None}."""
+    spent = {folder: [] for folder in folders}
     for _ in range(8):
-        began = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(
-            [sys.executable, "-m", "dualq", *command], cwd=folder, env=environment, capture_output=True, check=True
-        )
-        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-        spent.append(ended.ru_utime - began.ru_utime + ended.ru_stime - began.ru_stime)
-    return statistics.median(spent[1:])
+        for folder, src in folders.items():
+            environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+            environment |= {} if src is None else {"PYTHONPATH": src}
+            began = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run([sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, check=True)
+            ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+            spent[folder].append(ended.ru_utime - began.ru_utime + ended.ru_stime - began.ru_stime)
+    return [statistics.median(seconds[1:]) for seconds in spent.values()]  # without the first: what it caches
 
 
 def apart(what, *arguments):
@@ -217,16 +230,22 @@ def rows_table(long):
     return markdown([*names.split("|"), "peak GB", "with blocks", "of the GROUP BY"], lines)
 
 
-def start_table():
-    with tempfile.TemporaryDirectory() as folder:
-        commands = {
-            "dualq --help": (["--help"], 0.15),
-            "dualq learn (the shipped log, a report written)": (["learn", "--out", "run"], 1.5),
-            "dualq learn --json": (["learn", "--json"], None),
-            "dualq act run": (["act", "run", "--state", '{"stock": 1, "season": "summer"}'], 0.3),
-        }
-        lines = [[name, f"{started(one, folder):.2f}", bar or ""] for name, (one, bar) in commands.items()]
-    return markdown(["command", "CPU s", "bar"], lines)
+def start_table(beside):
+    dualq = ["-m", "dualq"]
+    commands = {
+        "dualq --help": ([*dualq, "--help"], 0.15),
+        "dualq learn (the shipped log, a report written)": ([*dualq, "learn", "--out", "run"], 1.5),
+        "dualq learn --json": ([*dualq, "learn", "--json"], ""),
+        "dualq act run": ([*dualq, "act", "run", "--state", '{"stock": 1, "season": "summer"}'], 0.3),
+        "the libraries of dualq learn alone": (["-c", LIBRARIES], ""),
+    }
+    with tempfile.TemporaryDirectory() as now, tempfile.TemporaryDirectory() as then:
+        folders = {now: None} if beside is None else {now: None, then: str(Path(beside).resolve())}
+        lines = [
+            [name, *(f"{seconds:.2f}" for seconds in started(one, folders)), bar]
+            for name, (one, bar) in commands.items()
+        ]
+    return markdown(["command", "CPU s", *([] if beside is None else ["before, in turns"]), "bar"], lines)
 
 
 ONCE = {
@@ -236,13 +255,14 @@ ONCE = {
     "rows": lambda path, rows: rows_once(path, int(rows)),
     "bare": lambda path: bare_once(path),
 }
-TABLES = {"learn": learn_table, "exact": exact_table, "rows": rows_table, "start": lambda _: start_table()}
+TABLES = {"learn": learn_table, "exact": exact_table, "rows": rows_table}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=list(TABLES), default=list(TABLES))
+    parser.add_argument("--only", nargs="+", choices=[*TABLES, "start"], default=[*TABLES, "start"])
     parser.add_argument("--long", action="store_true")
+    parser.add_argument("--beside", metavar="SRC")
     parser.add_argument("--once", nargs="+", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.once:
@@ -253,7 +273,8 @@ def main():
         return
     load = f"Load average {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores. CPU seconds.\n\n"
     for what in given.only:
-        publish(f"Large: {what} (benchmarks/scale.py)", load + TABLES[what](given.long))
+        table = start_table(given.beside) if what == "start" else TABLES[what](given.long)
+        publish(f"Large: {what} (benchmarks/scale.py)", load + table)
 
 
 if __name__ == "__main__":
