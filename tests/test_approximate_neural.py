@@ -118,9 +118,9 @@ def test_the_forward_pass_of_the_rules_is_the_one_of_the_training(jax, monkeypat
     stack = neural.begin(np.random.default_rng(3), 7, 4, 0.5).learned[0]
     stack = jax.tree.map(lambda x: x + 0.3, stack)
     x = np.random.default_rng(0).normal(size=(50, 7))
-    there = np.asarray(neural.forward(stack, x.astype(np.float32)))
+    there = np.asarray(neural.forward(stack, x.T.astype(np.float32)))
     for i in range(5):
-        np.testing.assert_allclose(neural.network(stack, i)(x), there[i], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(neural.network(stack, i)(x), there[i].T, rtol=1e-5, atol=1e-5)
 
 
 def twin(nets, tau, log_tau, target, still, batch, eps):
@@ -130,8 +130,8 @@ def twin(nets, tau, log_tau, target, still, batch, eps):
 
     def out(networks, i, x):
         (W1, W2, W3), (b1, b2, b3) = networks
-        h = np.maximum(x @ W1[i] + b1[i], 0)
-        return np.maximum(h @ W2[i] + b2[i], 0) @ W3[i] + b3[i]
+        h = np.maximum(x @ W1[i].T + b1[i].T, 0)
+        return np.maximum(h @ W2[i].T + b2[i].T, 0) @ W3[i].T + b3[i].T
 
     def log_p(i):
         z = out(nets, i, x)
@@ -166,7 +166,7 @@ def test_losses_and_their_gradients_are_those_of_the_equations(jax):
         target = jax.tree.map(lambda x: x[:2] + 0.1, nets)
         a, alpha = rng.integers(0, A, 40), 0.9 * (rng.random(40) < 0.8)
         x, r, x_next = rng.normal(size=(40, 5)), rng.normal(size=40), rng.normal(size=(40, 5))
-        batch, eps = neural.Batch(x, np.eye(A)[a], r, x_next, alpha), neural.allowed_divergence(A)
+        batch, eps = neural.Batch(x.T, np.eye(A)[:, a], r, x_next.T, alpha), neural.allowed_divergence(A)
 
         def total(learned):
             each = neural.losses(*learned, target, batch, eps)
@@ -185,6 +185,70 @@ def test_losses_and_their_gradients_are_those_of_the_equations(jax):
             np.sum(np.asarray(g) * d) for g, d in zip(jax.tree.leaves(gradient), jax.tree.leaves(way), strict=True)
         )
         assert (up - down) / (2 * h) == pytest.approx(float(slope), rel=1e-6)
+
+
+def test_steps_are_those_of_adam_with_a_target_behind(jax):
+    """Three hundred steps in float64 against Adam as Kingma and Ba (2015) write it, with the twin's own gradients."""
+    rng, steps, size = np.random.default_rng(2), 300, 16
+    rows, inputs = garnet_rows(200, 3), Inputs.of(garnet_rows(200, 3))
+    table, eps = neural.as_table(rows, inputs, 0.9, 2.0), neural.allowed_divergence(A)
+    drawn = table.cells[rng.integers(0, 200, (steps, size))].astype(float)
+    with jax.enable_x64(True):
+        begun = jax.tree.map(
+            lambda x: x.astype(float) if x.dtype == np.float32 else x, neural.begin(rng, inputs.width, A, 0.3)
+        )
+        after = neural.compiled.__wrapped__(table.numbers, table.sizes, A)(begun, drawn, steps)
+    nets, log_tau = ([np.array(x) for part in begun.learned[0] for x in part], float(begun.learned[1]))
+    target = [x[:2].copy() for x in nets]
+    flat = np.concatenate([*(x.ravel() for x in nets), [log_tau]])
+    m, v = np.zeros_like(flat), np.zeros_like(flat)
+    for k, cells in enumerate(drawn):
+        g = gradient_of(nets, log_tau, target, cells, inputs, eps)
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+        rate = 1e-3 * (1 + math.cos(math.pi * k / steps)) / 2
+        flat = flat - rate * (m / (1 - 0.9 ** (k + 1))) / (np.sqrt(v / (1 - 0.999 ** (k + 1))) + 1e-8)
+        cuts = np.cumsum([x.size for x in nets])
+        *parts, last = np.split(flat, cuts)
+        nets, log_tau = [part.reshape(x.shape) for part, x in zip(parts, nets, strict=True)], float(last[0])
+        target = [x + 0.02 * (new[:2] - x) for x, new in zip(target, nets, strict=True)]
+    got = [*after.learned[0].weights, *after.learned[0].biases, *after.target.weights, *after.target.biases]
+    for mine, theirs in zip([*nets, *target], got, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-7, atol=1e-9)
+    assert log_tau == pytest.approx(float(after.learned[1]), rel=1e-9)
+    assert int(after.k) == steps
+
+
+def gradient_of(nets, log_tau, target, cells, inputs, eps):
+    """Of the five losses, by the chain rule, one network at a time; flat, weights before biases, log tau last."""
+    tau, n = math.exp(log_tau), len(cells)
+    x, x_next = (np.column_stack([cells[:, [j]], cells[:, [j + 1]] == np.arange(S)]).astype(float) for j in (0, 2))
+    a, r, alpha = cells[:, -3].astype(int), cells[:, -2], cells[:, -1]
+    taken = np.eye(A)[a]
+
+    def through(networks, i, x):
+        W1, W2, W3, b1, b2, b3 = (part[i] for part in networks)
+        h1 = np.maximum(x @ W1.T + b1[:, 0], 0)
+        h2 = np.maximum(h1 @ W2.T + b2[:, 0], 0)
+        return h1, h2, h2 @ W3.T + b3[:, 0]
+
+    outs = [through(nets, i, x) for i in range(5)]
+    qbar = np.min([(through(target, i, x)[2] * taken).sum(axis=1) for i in (0, 1)], axis=0)
+    v, v_next = outs[2][2][:, 0], through(nets, 2, x_next)[2][:, 0]
+    y = (qbar - v) / tau
+    w = np.where(y < 0, np.exp(np.minimum(y, 0)), 1 + y)
+    slopes = [2 * ((outs[i][2] * taken).sum(axis=1) - r - alpha * v_next)[:, None] * taken / n for i in (0, 1)]
+    slopes.append(np.column_stack([(1 - w) / n, np.zeros((n, A - 1))]))
+    for i, weight in ((3, np.minimum(w, 100)), (4, np.ones(n))):
+        e = np.exp(outs[i][2] - outs[i][2].max(axis=1, keepdims=True))
+        slopes.append(weight[:, None] * (e / e.sum(axis=1, keepdims=True) - taken) / n)
+    found = [np.zeros_like(part) for part in nets]
+    for i, (slope, (h1, h2, _)) in enumerate(zip(slopes, outs, strict=True)):
+        back2 = (slope @ nets[2][i]) * (h2 > 0)
+        back1 = (back2 @ nets[1][i]) * (h1 > 0)
+        for place, (back, into) in enumerate(((back1, x), (back2, h1), (slope, h2))):
+            found[place][i], found[place + 3][i] = back.T @ into, back.sum(axis=0)[:, None]
+    D = np.mean((w / w.mean() - 1) ** 2) / 2
+    return np.concatenate([*(part.ravel() for part in found), [eps - D]])
 
 
 def test_the_share_of_rows_that_count_is_what_eps_allows():
@@ -210,10 +274,10 @@ def test_the_table_gives_the_rows_back(jax):
     rows, inputs = replace(rows, ended=ended), Inputs.of(rows)
     table = neural.as_table(rows, inputs, 0.9, 2.0)
     batch = neural.batch_of(table.cells, table.numbers, table.sizes, table.actions)
-    np.testing.assert_allclose(batch.x, inputs(rows.state), rtol=1e-6)
-    np.testing.assert_allclose(np.asarray(batch.x_next)[~ended], inputs(rows.next_state)[~ended], rtol=1e-6)
+    np.testing.assert_allclose(batch.x.T, inputs(rows.state), rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(batch.x_next.T)[~ended], inputs(rows.next_state)[~ended], rtol=1e-6)
     assert np.isfinite(batch.x_next).all()
-    np.testing.assert_array_equal(np.argmax(batch.a, axis=1), rows.a)
+    np.testing.assert_array_equal(np.argmax(batch.a, axis=0), rows.a)
     np.testing.assert_allclose(batch.r, rows.r / 2.0, rtol=1e-6)
     np.testing.assert_allclose(batch.alpha, np.where(ended, 0.0, 0.9), rtol=1e-6)
     assert len(table.cells) == 37
