@@ -32,7 +32,7 @@ def iterated(news: News, discount: float, behaviour: Rule) -> Array:
     lowest, highest = min(r.min(), 0.0) / (1.0 - discount), max(r.max(), 0.0) / (1.0 - discount)
     beta, factor = np.zeros(len(design.S)), None
     for k in range(ITERATIONS):
-        q = per_action(beta, design.actions).T @ design.x_next.T + barred
+        q = np.ascontiguousarray((design.x_next @ per_action(beta, design.actions)).T) + barred
         y = (r + discount * rows.live * np.clip(q.max(axis=0), lowest, highest))[:, None]
         if factor is None or (k < ADAPTED and k % EVERY == 0):
             factor = design.factor(design.ridge(news.quiet(y)[:, 0]))

@@ -18,7 +18,7 @@ from dualq.offline.approximate.features import Phi
 
 Array = np.ndarray
 
-CHUNK = 1 << 15  # rows whose features are made at once
+CHUNK = 1 << 12  # rows whose features are made at once: few enough to stay near the processor
 HELD = 20 << 20  # features that are held, and not made again
 
 
@@ -29,11 +29,11 @@ def chunks(n: int) -> Iterator[Array]:
 
 def followed(rows: NumberRows) -> NumberRows:
     """With the state itself as the next where nothing follows: it is read there, and does not count."""
-    if not rows.ended.any():
+    here, then, ended = rows.state, rows.next_state, np.flatnonzero(rows.ended)
+    both = ((then.numbers, here.numbers), (then.categories, here.categories))
+    if all(np.array_equal(x[ended], y[ended]) for x, y in both):
         return rows
     live = rows.live[:, None] == 1.0
-    here, then = rows.state, rows.next_state
-    both = ((then.numbers, here.numbers), (then.categories, here.categories))
     return replace(rows, next_state=States(*(np.where(live, x, y) for x, y in both)))
 
 

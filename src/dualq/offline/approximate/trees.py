@@ -298,8 +298,9 @@ def _random_tree(code: Array, y: Array, min_rows: int, x: np.uint64, asked: Arra
 def _parted(rows: Array, begin: int, end: int, code: Array, column: int, cut: int) -> int:
     """Put rows below the cut first; where the others begin."""
     middle = begin
-    for k in range(begin, end):
-        if code[rows[k], column] < cut:
-            rows[k], rows[middle] = rows[middle], rows[k]
-            middle += 1
+    for k in range(begin, end):  # without a branch: which side a row is on cannot be guessed
+        row = rows[k]
+        rows[k] = rows[middle]
+        rows[middle] = row
+        middle += code[row, column] < cut
     return middle
