@@ -19,7 +19,7 @@ Gives     the action of the largest advantage among those that who acted took wi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -69,10 +69,11 @@ def learned_linear(rows: NumberRows, discount: float, seed: int = 0) -> dict[str
     """The rules of the saddle problem, primal and dual, and of fitted iteration; and the clone of who acted."""
     behaviour, rows = clone(rows, seed), followed(_some(rows, seed))
     drawn = [few_features(rows, seed + i) for i in range(DRAWS)]
-    every, phi = _news(rows, drawn), joined(drawn)
-    saddles = [shrunk_saddle(one, each, discount) for one, each in zip(every, drawn, strict=True)]
+    phi, saddles, q = joined(drawn), [], []
+    for news, each in zip(_news(rows, drawn), drawn, strict=True):
+        saddles.append(shrunk_saddle(news, each, discount))
+        q.append(iterated(news, discount, behaviour))
     e, tau = _mean([one.advantage for one in saddles], drawn), float(np.mean([one.tau for one in saddles]))
-    q = [iterated(one, discount, behaviour) for one in every]
     return {
         "linear": LinearRule(phi, e, behaviour),
         "dual": DualRule(phi, e, behaviour, tau),
@@ -103,11 +104,13 @@ def learned_in(given: FeaturesGiven, rows: NumberRows, discount: float, seed: in
     }
 
 
-def _news(rows: NumberRows, drawn: Sequence[Features]) -> list[News]:
-    """In the features of each draw; found once."""
-    first, *others = (Design.of(rows, phi) for phi in drawn)
-    news = News.of(first)
-    return [news, *(news.beside(design) for design in others)]
+def _news(rows: NumberRows, drawn: Sequence[Features]) -> Iterator[News]:
+    """In the features of each draw, one after another, since each is large; found once."""
+    news = News.of(Design.of(rows, drawn[0]))
+    yield news
+    for phi in drawn[1:]:
+        news = news.beside(Design.of(rows, phi))
+        yield news
 
 
 def _some(rows: NumberRows, seed: int) -> NumberRows:
@@ -147,18 +150,18 @@ def few_features(rows: NumberRows, seed: int = 0) -> Features:
 def clone(rows: NumberRows, seed: int = 0) -> LogisticRule:
     """Multinomial logistic regression of the action on the features of the state."""
     phi, rows = few_features(rows, seed), _some(rows, seed)
-    A, x = len(rows.actions), phi(rows.state)
+    A, x = len(rows.actions), np.ascontiguousarray(phi(rows.state).T)  # (D, n): read twice a step, so as it is read
     taken = (np.arange(A)[:, None] == rows.a).astype(float)
 
     def loss(flat: Array) -> tuple[float, Array]:
         W = flat.reshape(A, -1)
-        log_pi = log_softmax(W @ x.T)
+        log_pi = log_softmax(W @ x)
         slack = W * CLONE_RIDGE
         slack[:, 0] = 0.0
         value = -(taken * log_pi).sum() + 0.5 * (slack * W).sum()
-        return value / len(rows), ((np.exp(log_pi) - taken) @ x + slack).ravel() / len(rows)
+        return value / len(rows), ((np.exp(log_pi) - taken) @ x.T + slack).ravel() / len(rows)
 
-    found = minimize(loss, np.zeros(A * x.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 200})
+    found = minimize(loss, np.zeros(A * len(x)), jac=True, method="L-BFGS-B", options={"maxiter": 200})
     return LogisticRule(phi, np.ascontiguousarray(found.x.reshape(A, -1).T))
 
 
@@ -244,6 +247,11 @@ class Saddle:
         y = (self.e_0 - self.E @ theta) / tau
         return float((1.0 - self.discount) * self.phi_0 @ theta + tau * _conjugate(y).mean())
 
+    def _curved(self, root: Array) -> Array:
+        """(D, D) sum of root^2 E E', some rows at a time: they stay near the processor."""
+        weighed = (self.E[at] * root[at, None] for at in chunks(len(root)))
+        return total(x.T @ x for x in weighed)
+
     def _newton(self, theta: Array, tau: float, tolerance: float) -> Array:
         """The minimum at this temperature; steps are halved until the objective falls as a convex one must."""
         n, D = self.E.shape
@@ -251,7 +259,7 @@ class Saddle:
         for _ in range(NEWTON_STEPS):
             y = (self.e_0 - self.E @ theta) / tau
             gradient = (1.0 - self.discount) * self.phi_0 - self.E.T @ density(y) / n
-            hessian = (self.E * (np.minimum(np.exp(np.minimum(y, 0.0)), 1.0) / (tau * n))[:, None]).T @ self.E
+            hessian = self._curved(np.exp(0.5 * np.minimum(y, 0.0))) / (tau * n)
             hessian[np.diag_indices(D)] += 1e-10 * np.trace(hessian) / D + np.finfo(float).tiny
             step = np.linalg.solve(hessian, gradient)
             fall, size = float(gradient @ step), 1.0
