@@ -89,6 +89,12 @@ def test_rules_do_what_their_equations_say():
     assert excluded > 20  # the condition on the support decides something
 
 
+def test_inputs_one_at_a_time_are_the_same_numbers():
+    _, states, inputs = some_rules()
+    states.numbers[0] = 1e9, -1e9
+    assert (np.column_stack(list(inputs.columns(states))) == inputs(states)).all()
+
+
 def test_the_most_probable_action_is_always_supported():
     rules, states, _ = some_rules()
     none = replace(rules["supported"], rare=1.1)(states)

@@ -23,7 +23,7 @@ been weighed takes two products.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -330,23 +330,23 @@ class Evaluator:
         width = min(NEWS_FEATURES, len(self.rows) // (2 * ROWS_PER_FEATURE * (len(self.rows.actions) + 1)))
         return Features.of(self.rows, width, self.seed)
 
-    @property
-    def _pairs(self) -> Array:
-        """(n, d + A) the state and the action."""
+    def _pairs(self) -> Iterator[Array]:
+        """The inputs of the state and the indicators of the action, (n,) each."""
         rows = self.rows
-        return np.hstack([Inputs.of(rows)(rows.state), rows.a[:, None] == np.arange(len(rows.actions))])
+        yield from Inputs.of(rows).columns(rows.state)
+        yield from ((rows.a == a).astype(float) for a in range(len(rows.actions)))
 
     @cached_property
     def now(self) -> Halved:
         """The state and the action, as a forest reads them."""
-        return self._halved(self._pairs.T)
+        return self._halved(self._pairs())
 
     @cached_property
     def before(self) -> Halved:
         """The same with the row before."""
-        rows, now = self.rows, self._pairs
-        before = (np.where(rows.first, 0.0, np.roll(x, 1)) for x in (*now.T, rows.r))
-        return self._halved(chain(now.T, [rows.first.astype(float)], before))
+        rows = self.rows
+        before = (np.where(rows.first, 0.0, np.roll(x, 1)) for x in chain(self._pairs(), [rows.r]))
+        return self._halved(chain(self._pairs(), [rows.first.astype(float)], before))
 
     def _halved(self, columns: Iterable[Array]) -> Halved:
         from dualq.offline.approximate.trees import halved
@@ -356,16 +356,16 @@ class Evaluator:
     def weighed(self, rule: Rule) -> Weighed:
         """The density of where a rule goes, against the rows."""
         rows, (A, D) = self.rows, self.outer.shape[:2]
-        next_pi, start_pi = self._next(rule), rule(self.start)
+        next_pi, start_pi = self.next_actions(rule), rule(self.start)
         M = squared(self.outer) - self.discount * with_shared(self._onward(next_pi)) / len(rows)
         psi_0 = with_shared(self.first.onto(start_pi).T[:, :, None])[:, 0]
         M_S = cho_solve(self.factor, M)  # S^-1 M
         H = M.T @ M_S + np.diag(ridge(RIDGE_H, A, D))
         H_factor = cho_factor((H + H.T) / 2.0)
         nu = M_S @ cho_solve(H_factor, psi_0 / len(self.start))
-        return Weighed(self, next_pi, start_pi, M_S, H_factor, nu)
+        return Weighed(self, rule, start_pi, M_S, H_factor, nu)
 
-    def _next(self, rule: Rule) -> Array:
+    def next_actions(self, rule: Rule) -> Array:
         """(n, A) what a rule does next, 0 where nothing follows; some rows at a time."""
         rows = self.rows
         return np.concatenate([rule(rows.next_state.at(at)) * rows.live[at, None] for at in chunks(len(rows))])
@@ -398,7 +398,7 @@ class Weighed:
     """A rule whose density is known: whatever is earned on the rows is valued at little cost."""
 
     by: Evaluator
-    next_pi: Array  # (n, A), 0 where nothing follows
+    rule: Rule  # asked again of the next states where something is valued: held, its answers would be the largest array
     start_pi: Array
     M_S: Array  # S^-1 M
     H_factor: tuple[Array, bool]
@@ -421,7 +421,7 @@ class Weighed:
         b = by.here.onto(np.where(rows.a[:, None] == np.arange(len(by.outer)), r[:, None], 0.0)) / len(rows)
         theta = cho_solve(self.H_factor, self.M_S.T @ with_shared(b.T[:, :, None])[:, 0])
         parts = per_action(theta, len(by.outer))
-        next_v = (by.then.times(parts) * self.next_pi).sum(axis=1)
+        next_v = (by.then.times(parts) * by.next_actions(self.rule)).sum(axis=1)
         offset = centre / (1.0 - by.discount)
         start_v = (by.first.times(parts) * self.start_pi).sum(axis=1) + offset
         delta = r + by.discount * next_v - self._at_rows(theta)

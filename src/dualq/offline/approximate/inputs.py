@@ -5,6 +5,7 @@ z = clip((x - mean) / deviation, -6, 6) of each number;   1{label} of each categ
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +37,13 @@ class Inputs:
     def width(self) -> int:
         """How many inputs there are."""
         return self.mean.size + sum(self.sizes)
+
+    def columns(self, states: States) -> Iterator[Array]:
+        """The inputs of some states, (n,) each: one at a time where rows are many."""
+        for x, mean, deviation in zip(states.numbers.T, self.mean, self.deviation, strict=True):
+            yield np.clip((x - mean) / deviation, -FARTHEST, FARTHEST)
+        for places, size in zip(states.categories.T, self.sizes, strict=True):
+            yield from ((places == label).astype(float) for label in range(size))
 
     def __call__(self, states: States) -> Array:
         """(n, d) the inputs of some states."""

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from dualq.offline.approximate.design import Design
+from dualq.offline.approximate.psi import CHUNK
 
 Array = np.ndarray
 
@@ -49,9 +50,11 @@ class News:
         """G, its factor, and that of psi."""
         x, n = self.design.x, len(self.eps)
         beside = x[:, : min(1 + self.design.inputs, max(1, MOST // max(self.eps.shape[1], 1)))]
-        products = (beside[:, :, None] * self.eps[:, None, :]).reshape(n, -1)
+        G = (beside[:, :, None] * self.eps[:, None, :]).reshape(n, -1)
         outer = x.T @ x / n + 1e-6 * np.eye(x.shape[1])
-        G = products - x @ np.linalg.solve(outer, x.T @ products / n)
+        told = np.linalg.solve(outer, x.T @ G / n)
+        for at in (slice(i, i + CHUNK) for i in range(0, n, CHUNK)):  # in place: there is no larger array
+            G[at] -= x[at] @ told
         ridge = np.where(self.design.groups < 0, 1e-6, 1e-3)
         return G, _factor(G), self.design.factor(ridge)
 
