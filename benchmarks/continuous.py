@@ -16,6 +16,9 @@ them has, in hindsight, above the one that was chosen, as a share of the same.
     --peers        cloning FQI IQL; "none" for none  --peer-logs N  the first N logs only, for peers and bins
     --rules        linear neural: every rule that a learner offers, valued by `evaluated`, before one is chosen
     --chosen       only what is recommended, not the policies beside it: to count over many logs how often errors hold
+
+Logs of all problems take turns, and every answer is printed as it comes. A run that is stopped (Ctrl-C, kill) makes its
+tables of what was measured.
 """
 
 import os
@@ -25,6 +28,7 @@ os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_paralleli
 
 import argparse
 import multiprocessing
+import signal
 import sys
 import time
 import warnings
@@ -291,23 +295,40 @@ HEADER = [
 ]  # fmt: skip
 
 
-def measure(name, sizes, seeds, methods, pool, peer_logs, chosen):
-    low, best = references(name)
-    cells = [(rows, method, seed) for rows in sizes for method in methods for seed in seeds]
-    cells = [cell for cell in cells if cell[1] not in SLOW or cell[2] < seeds[0] + peer_logs]
-    jobs = {cell: pool.submit(answered, name, cell[0], cell[2], cell[1], chosen) for cell in cells}
+class Cell(NamedTuple):
+    """One log and one method: what is measured at a time."""
+
+    name: str
+    rows: int
+    method: str
+    seed: int
+
+
+def measure(cells, pool, chosen):
+    """{problem: {(rows, label): answers}}, each printed as it comes; Ctrl-C or a kill keeps what was measured."""
+    jobs = {cell: pool.submit(answered, cell.name, cell.rows, cell.seed, cell.method, chosen) for cell in cells}
     found = {}
-    for (rows, _, seed), job in jobs.items():
-        for label, answer in job.result().items():
-            found.setdefault((rows, label), []).append(answer)
-            print(name, rows, seed, label, answer, sep="  ", file=sys.stderr, flush=True)
-    table = [summed(label, rows, answers, low, best) for (rows, label), answers in found.items()]
-    note = (
-        f"The log earns {low:.2f}, the best known policy {best:.2f}; simulated logs from seed {seeds[0]}, mean ± "
-        f"standard error; values by {getattr(made(name), 'episodes', EPISODES):,} episodes under common noise."
-    )
-    title = f"States of numbers: how often errors hold, {name}" if chosen else f"States of numbers: {name}"
-    publish(title, markdown(HEADER, table) + "\n\n" + note)
+    try:
+        for (name, rows, _, seed), job in jobs.items():
+            for label, answer in job.result().items():
+                found.setdefault(name, {}).setdefault((rows, label), []).append(answer)
+                print(name, rows, seed, label, answer, sep="  ", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        pool.shutdown(cancel_futures=True)  # what is at work ends first
+    return found
+
+
+def tables(found, first, chosen):
+    """A section for each problem."""
+    for name, ways in found.items():
+        low, best = references(name)
+        table = [summed(label, rows, answers, low, best) for (rows, label), answers in ways.items()]
+        note = (
+            f"The log earns {low:.2f}, the best known policy {best:.2f}; simulated logs from seed {first}, mean ± "
+            f"standard error; values by {getattr(made(name), 'episodes', EPISODES):,} episodes under common noise."
+        )
+        title = f"States of numbers: how often errors hold, {name}" if chosen else f"States of numbers: {name}"
+        publish(title, markdown(HEADER, table) + "\n\n" + note)
 
 
 def best_known(names):
@@ -345,11 +366,20 @@ def main():
         return best_known([name for name in options.only if name in PROBLEMS])
     rules = [f"rules of {learner}" for learner in options.rules]
     methods = [*options.methods, *rules, *(peer for peer in options.peers if peer != "none")]
-    seeds = range(options.first, options.first + options.logs)
+    sizes = {n: options.rows or ([made(n).rows] if n in CONTROLS else [2_000, 20_000]) for n in options.only}
+    last = options.first + options.peer_logs  # of the slow ones
+    cells = [  # one log of every problem after another: a run that is stopped is balanced
+        Cell(name, rows, method, seed)
+        for seed in range(options.first, options.first + options.logs)
+        for name in options.only
+        for rows in sizes[name]
+        for method in methods
+        if method not in SLOW or seed < last
+    ]
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
-        for name in options.only:
-            sizes = options.rows or ([made(name).rows] if name in CONTROLS else [2_000, 20_000])
-            measure(name, sizes, seeds, methods, pool, options.peer_logs, options.chosen)
+        found = measure(cells, pool, options.chosen)
+    tables(found, options.first, options.chosen)
 
 
 if __name__ == "__main__":
