@@ -173,8 +173,8 @@ def trained(
     for done in range(CHUNK, steps + CHUNK, CHUNK):
         drawn = table.cells[rng.integers(0, len(rows), (CHUNK, BATCH))]
         training = chunk(training, drawn, steps)
+        training.k.block_until_ready()  # else the rows of all chunks would wait in memory, and so would Ctrl-C
         if progress is not None:
-            training.k.block_until_ready()
             progress(done, steps)
     return training
 
