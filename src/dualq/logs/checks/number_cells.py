@@ -11,7 +11,9 @@ A check compares rows of the same state and action. Where the state has numbers 
                 often here than there, so that of a fit to all rows a part would be left in the others
     trust       what is left must be noise and no part of the function: near neighbours that are far apart in time must
                 be no more correlated in it than in noise that went the same way: rho - rho_noise <= 0.01 + 3 sqrt(2 /
-                pairs). Where they are, as in rewards without noise, nothing is said of y: `untested`
+                pairs). Where they are, as in rewards without noise, nothing is said of y: `untested`. Asked of what is
+                left as it is, and in deviations of each small cell, as it is compared: places of much noise, such as
+                where legs touch the ground, would hide the shape everywhere else
 
 What is left of the bend of a function within a cell is within that bound, and no proof covers it: a level that is
 stated for labels holds here as far as noise hides the bend.
@@ -77,7 +79,11 @@ def cells_of(trace: Trace) -> Cells | None:
         """What numbers leave over of each target, fitted to these rows; and of which nothing can be said."""
         left = {name: _left(x, trace.a, pair, y, used) for name, y in _targets(trace).items()}
         beside = _left(x, trace.a, pair, noise, used)
-        return left, {name for name, y in left.items() if _has_shape(np.where(used, y, np.nan), beside, *near)}
+
+        def bent(y: Array) -> bool:
+            return any(_has_shape(np.where(used, e, np.nan), beside, *near) for e in (y, _in_deviations(y, pair, used)))
+
+        return left, {name for name, y in left.items() if bent(y)}
 
     (left, bent), going = taken_out(good), good & ~trace.ended
     left_going, bent_going = taken_out(going) if trace.ended.any() else (left, bent)

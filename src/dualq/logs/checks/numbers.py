@@ -6,8 +6,10 @@ set aside   rows that were set aside and can still be read, beside the others
 cycle       a rhythm in time (cycles.py), among rows that did not end: not by ranks but by means, in standard deviations
             of each small cell. Where steps are counted in each episode, states are elsewhere early and late in it. The
             mean of what is left is 0 wherever a state is; but noise that is skewed, such as a rare failure, has other
-            ranks where it is rarer, and these would look like a rhythm
-recent      the end of the log against all before (recent.py), among the same rows
+            ranks where it is rarer, and these would look like a rhythm. What is left of the function would too: a
+            rhythm must come back in turn after turn (turns.py)
+recent      the end of the log against all before (recent.py), among the same rows, by means too: where a blow now and
+            then is nearly all of the noise, a bend that nobody notices beside it decides the ranks of all other rows
 
 Each compares what is left of rewards, costs and next numbers once the numbers of the state are taken out
 (number_cells.py). Whether actions or labels differ is not asked, since they depend on numbers; nor whether bins lose
@@ -27,6 +29,7 @@ from dualq.logs.checks.marked import difference_in
 from dualq.logs.checks.number_cells import cells_of
 from dualq.logs.checks.recent import recent
 from dualq.logs.checks.trace import Trace
+from dualq.logs.checks.turns import comes_again
 
 Array = np.ndarray
 
@@ -43,11 +46,15 @@ def number_checks(trace: Trace | None, level: float = 0.01) -> tuple[Finding, ..
         ends(cells.trace, share),
         _gaps(cells.trace, share),
         _set_aside(cells.trace, share),
-        cycle(cells.going, share, lambda pair, e: e),
-        recent(cells.going, share),
+        cycle(cells.going, share, _as_it_is, comes_again),
+        recent(cells.going, share, _as_it_is),
     )
     untested = [_untested(cells.untested)] if cells.untested else []
     return (*(finding for finding in asked if finding is not None), *untested)
+
+
+def _as_it_is(pair: Array, e: Array) -> Array:
+    return e
 
 
 def _gaps(trace: Trace, level: float) -> Finding | None:

@@ -3,9 +3,9 @@
 The last 2%, 5% and 10% of the rows, by the clock that all share, against all rows before. Where time begins anew in
 each episode, these are the episodes of the highest numbers or the latest dates; names that are words do not say which
 came last, and nothing is said. Asked are next states given (s, a), by alike_tables; rewards and costs by alike_scores,
-grouped by (s, a), of their ranks among those of the same (s, a, s'). Both hold however few the last rows are. With K
-questions each has the level / K. The part that differs most says since when. Of a long log every second, third, ... row
-is read.
+grouped by (s, a), of their ranks among those of the same (s, a, s'), or of another `score`. Both hold however few the
+last rows are. With K questions each has the level / K. The part that differs most says since when. Of a long log every
+second, third, ... row is read.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ PARTS = (0.02, 0.05, 0.1)
 FINER = tuple(0.01 * k for k in range(1, 13))  # to tell since when, once something is found
 
 
-def recent(trace: Trace, level: float) -> Finding | None:
-    """Did the system change near the end of the log?"""
+def recent(trace: Trace, level: float, score: Callable[[Array, Array], Array] = scores) -> Finding | None:
+    """Did the system change near the end of the log? `score` says in what numbers are compared."""
     if trace.restarts and not trace.numbered:
         return None
     used = np.flatnonzero(trace.used)
@@ -38,7 +38,7 @@ def recent(trace: Trace, level: float) -> Finding | None:
     if used.size == 0 or not np.isfinite(clock).all() or clock.min() == clock.max():
         return None
     cuts = {part: float(np.quantile(clock, 1.0 - part, method="higher")) for part in {*PARTS, *FINER}}
-    tests = _tests(trace, used)
+    tests = _tests(trace, used, score)
     asked = {(part, what): test(clock >= cuts[part]) for part in PARTS for what, test in tests.items()}
     (part, what), outcome = min(asked.items(), key=lambda item: item[1].log_p)
     p = min(1.0, len(asked) * outcome.p_value)
@@ -55,7 +55,7 @@ def recent(trace: Trace, level: float) -> Finding | None:
     return Finding("recent", found, p, tested, None, words)
 
 
-def _tests(trace: Trace, used: Array) -> dict[str, Callable[[Array], Outcome]]:
+def _tests(trace: Trace, used: Array, score: Callable[[Array, Array], Array]) -> dict[str, Callable[[Array], Outcome]]:
     """{what would have changed: whether it did, from which rows are late}."""
     pair, outcome = trace.pair[used], trace.outcome[used]
     step = pair * (trace.shape[0] + 1) + outcome
@@ -63,7 +63,7 @@ def _tests(trace: Trace, used: Array) -> dict[str, Callable[[Array], Outcome]]:
         "the same step pays otherwise": trace.r,
         **{f"{c} is not what it was": x for c, x in trace.costs.items()},
     }
-    ranks = {what: scores(step, x[used]) for what, x in numbers.items()}
+    ranks = {what: score(step, x[used]) for what, x in numbers.items()}
     return {
         "the same action leads elsewhere": lambda late: alike_tables(pair, late, outcome),
         **{what: partial(alike_scores, pair, x=x) for what, x in ranks.items()},
