@@ -257,6 +257,38 @@ def gradient_of(nets, log_tau, target, cells, inputs, eps):
     return np.concatenate([*(part.ravel() for part in found), [eps - D]])
 
 
+def test_first_weights_are_drawn_for_inputs_in_units_of_their_spread(jax):
+    """A label that one row in fifty has is as loud as a number seven deviations out, were it not for the bound of 6."""
+    rows, rng = garnet_rows(4000, 0), np.random.default_rng(0)
+    rows.state.categories[:, 0] = np.where(rng.random(4000) < 0.02, 1, 0)
+    rows.state.categories[:7] = -1
+    x = Inputs.of(rows)(rows.state)
+    means, deviations = neural.typical(rows, Inputs.of(rows))
+    np.testing.assert_allclose(means, x.mean(axis=0), atol=1e-12)
+    np.testing.assert_allclose(deviations, np.maximum(x.std(axis=0), 1 / 6), atol=1e-12)
+    plain, fitted = (
+        neural.begin(np.random.default_rng(3), S + 1, A, 0.0, *known) for known in ((), (means, deviations))
+    )
+    (W, *_), (b, *_) = neural.network(plain.learned[0], 0).weights, neural.network(plain.learned[0], 0).biases
+    (U, *_), (c, *_) = neural.network(fitted.learned[0], 0).weights, neural.network(fitted.learned[0], 0).biases
+    np.testing.assert_allclose(x @ U + c, (x - means) / deviations @ W + b, atol=1e-5)
+    for one, other in zip(jax.tree.leaves(fitted.target), jax.tree.leaves(fitted.learned[0]), strict=True):
+        assert (np.asarray(one) == np.asarray(other)[:2]).all()  # Qbar begins as Q
+
+
+def test_the_dual_policy_is_what_two_draws_agree_on(jax):
+    training = neural.begin(np.random.default_rng(3), 4, A, 0.5)
+    training = training._replace(learned=jax.tree.map(lambda x: x + 0.3 * x**2 + 0.1, training.learned))
+    inputs = Inputs(np.zeros(4), np.ones(4), ())
+    states = States(np.random.default_rng(0).normal(size=(50, 4)), np.zeros((50, 0), int))
+    one = SoftmaxRule(inputs, neural.network(training.learned[0], neural.PI))(states)
+    both = one * one  # two independent draws are both this action
+    assert np.ptp(one, axis=1).min() > 0.01
+    np.testing.assert_allclose(
+        neural.rules_of(training, inputs, 1.0)["dual"](states), both / both.sum(axis=1, keepdims=True), rtol=1e-5
+    )
+
+
 def test_the_share_of_rows_that_count_is_what_eps_allows():
     for actions in (1, 2, 7):
         share = 1 / (1 + 2 * neural.allowed_divergence(actions))

@@ -13,14 +13,17 @@ Update    of the sum of these, each a mean over a batch of rows, by Adam:
           and Qbar <- Qbar + .02 (Q - Qbar).
 Limit     1/(1 + 2D) is the share of the rows that count once they are weighted with w (effective sample size). A
           policy that picks one of A actions keeps 1/A of random rows: eps is such that this share is 1/A + .2(1 - 1/A).
-Gives     four rules (networks.py), which need neither JAX nor Optax.
+Gives     four rules (networks.py), which need neither JAX nor Optax. The dual one is pi^2 over its sum: an action is
+          taken if two draws of pi agree on it. The limit holds w down so that Q and V stay near the log, and with it
+          pi, in which much of the log's chance is left; the square has the same order of actions, and less chance.
 
     paper     here
     alpha     discount
     lambda    w times how often the log has (s, a)
 
-Rewards are in units of the spread of discounted returns. The networks are stacked, so that one product serves all five,
-and rows are the last axis of everything: no product then waits for a transposed copy, which took a fourth of a step.
+Rewards are in units of the spread of discounted returns, and first weights are drawn for inputs in units of theirs.
+The networks are stacked, so that one product serves all five, and rows are the last axis of everything: no product then
+waits for a transposed copy, which took a fourth of a step.
 Rows are drawn outside of what is compiled, which therefore serves logs of any size: all of a log, and its halves.
 """
 
@@ -35,7 +38,7 @@ import numpy as np
 from dualq.base import LogError, States, pip_install
 from dualq.logs import NumberRows
 from dualq.model import Rule
-from dualq.offline.approximate.inputs import Inputs
+from dualq.offline.approximate.inputs import FARTHEST, Inputs
 from dualq.offline.approximate.networks import Network, SoftmaxRule, SupportedRule, TiltedRule
 
 if TYPE_CHECKING:
@@ -53,6 +56,7 @@ STEP_SIZE = 1e-3
 TARGET_RATE = 0.02
 LARGEST_WEIGHT = 100.0
 FIRST_TAU = 0.1
+DRAWS = 2.0  # of the dual policy that must agree
 CHUNK = 250  # steps of one call: after each, progress is shown and Ctrl-C answers
 ROWS_PER_STEP = 6  # each row is drawn about 40 times
 FEWEST_STEPS, MOST_STEPS = 4_000, 20_000  # value comes far only in many steps, however few the rows are
@@ -167,7 +171,7 @@ def trained(
 ) -> Training:
     """Train for so many steps, rounded up to whole chunks."""
     table, rng = as_table(rows, inputs, discount, spread), np.random.default_rng(seed)
-    training = begin(rng, inputs.width, table.actions, centre / spread)
+    training = begin(rng, inputs.width, table.actions, centre / spread, *typical(rows, inputs))
     chunk = compiled(table.numbers, table.sizes, table.actions)
     steps = -(-steps // CHUNK) * CHUNK
     for done in range(CHUNK, steps + CHUNK, CHUNK):
@@ -185,7 +189,7 @@ def rules_of(training: Training, inputs: Inputs, scale: float) -> dict[str, Rule
     q1, q2, _, pi, beta = (network(nets, i) for i in range(5))
     return {
         "supported": SupportedRule(inputs, (q1, q2), beta, scale),
-        "dual": SoftmaxRule(inputs, pi),
+        "dual": SoftmaxRule(inputs, sharpened(pi)),
         "tilted": TiltedRule(inputs, (q1, q2), beta, float(np.exp(log_tau))),
         "clone": SoftmaxRule(inputs, beta),
     }
@@ -197,6 +201,12 @@ def network(nets: Stack, i: int) -> Network:
         tuple(np.ascontiguousarray(np.asarray(W)[i].T) for W in nets.weights),
         tuple(np.array(np.asarray(b)[i, :, 0]) for b in nets.biases),
     )
+
+
+def sharpened(pi: Network) -> Network:
+    """Pi to the power of DRAWS: its logits times that."""
+    (*weights, W), (*biases, b) = pi.weights, pi.biases
+    return Network((*weights, DRAWS * W), (*biases, DRAWS * b))
 
 
 # ---- the rows
@@ -240,10 +250,18 @@ def batch_of(cells: Traced, numbers: int, sizes: tuple[int, ...], actions: int) 
 # ---- the networks
 
 
-def begin(rng: np.random.Generator, width: int, actions: int, centre: float) -> Training:
+def begin(
+    rng: np.random.Generator,
+    width: int,
+    actions: int,
+    centre: float,
+    means: Array | float = 0.0,
+    deviations: Array | float = 1.0,
+) -> Training:
     """Five networks drawn at random (He et al., 2015), which first say the same of all states: Q = V = the mean.
 
-    Made with NumPy: JAX would compile every small step of it.
+    The draw is for inputs less their means, over their deviations. Made with NumPy: JAX would compile every small step
+    of it.
     """
     import jax
     import optax
@@ -251,7 +269,9 @@ def begin(rng: np.random.Generator, width: int, actions: int, centre: float) -> 
     shape = ((width, WIDTH), (WIDTH, WIDTH), (WIDTH, actions))
     scales = (np.sqrt(2.0 / width), np.sqrt(2.0 / WIDTH), 0.01)
     drawn = [scale * rng.standard_normal((5, *each)) for each, scale in zip(shape, scales, strict=True)]
+    drawn[0] /= np.broadcast_to(deviations, width)[:, None]
     weights, biases = [W.swapaxes(1, 2) for W in drawn], [np.zeros((5, out, 1)) for _, out in shape]
+    biases[0] -= (np.broadcast_to(means, width) @ drawn[0])[:, :, None]
     biases[-1][: V.stop] = centre
 
     def stack(which: slice) -> Stack:
@@ -260,6 +280,20 @@ def begin(rng: np.random.Generator, width: int, actions: int, centre: float) -> 
     learned = stack(slice(None)), jax.device_put(np.float32(np.log(FIRST_TAU)))
     still, k = jax.tree.map(np.zeros_like, learned), jax.device_put(np.int32(0))  # of one type from the first step on
     return Training(learned, stack(Q), optax.ScaleByAdamState(k, still, still), k)
+
+
+def typical(rows: NumberRows, inputs: Inputs) -> tuple[Array, Array]:
+    """Means and deviations of the inputs: 0 and 1 of numbers, which are scaled already, and those of indicators.
+
+    A label that is rare, such as a leg that touches the ground, makes a difference from the first step on, as a number
+    does that is as far from its mean; no input is farther than about FARTHEST deviations.
+    """
+    columns = zip(rows.state.categories.T, inputs.sizes, strict=True)
+    counts = [np.bincount(places[places >= 0], minlength=size) for places, size in columns]
+    share = np.concatenate([*counts, np.zeros(0)]) / max(1, len(rows))
+    numbers = inputs.mean.size
+    deviations = np.maximum(np.sqrt(share * (1.0 - share)), 1.0 / FARTHEST)
+    return np.r_[np.zeros(numbers), share], np.r_[np.ones(numbers), deviations]
 
 
 def adam() -> optax.GradientTransformation:
