@@ -45,8 +45,10 @@ def solve_chain(P: sp.csr_array, discount: float, b: Array, transpose: bool = Fa
 
 def good_order(P: sp.csr_array) -> Array:
     """An order of the states in which P is narrow, if there is one; good for chains with about the same transitions."""
+    states = P.indptr.size - 1
+    if states > LARGE and _reaches_all(P.indptr, P.indices):
+        return np.arange(states)
     both = sp.csr_array(P + P.T)
-    states = both.indptr.size - 1
     if states > LARGE and _reaches_all(both.indptr, both.indices):
         return np.arange(states)
     from scipy.sparse.csgraph import reverse_cuthill_mckee  # small models need none of these
@@ -83,12 +85,20 @@ def solve_ordered(
 ) -> Array:
     """Solve x = b + alpha P x from a start, states in an order; to rounding, or till x changes by a tolerance only."""
     if not np.array_equal(order, np.arange(b.size)):
-        P = sp.csr_array(P[order][:, order])
+        P = _in_order(P, order)
     indptr = unsigned(P.indptr)
     system = Ordered(indptr[:-1], indptr[1:], unsigned(P.indices), P.data, discount)
     x = np.empty(b.size)
     x[order] = system.solve(b[order], start[order], tolerance)
     return x
+
+
+def _in_order(P: sp.csr_array, order: Array) -> sp.csr_array:
+    """P with its states in an order."""
+    place = np.empty(order.size, P.indices.dtype)
+    place[order] = np.arange(order.size)
+    rows = sp.csr_array(P[order])
+    return sp.csr_array((rows.data, place[rows.indices], rows.indptr), shape=P.shape)
 
 
 def solve_dense(P: Array, discount: float, b: Array) -> Array:

@@ -222,9 +222,12 @@ class TablePolicy:
 
         self.check_fits(mdp)
         S, A = self.matrix.shape
+        rewards = (self.matrix * mdp.rewards).sum(axis=1)
+        if self.is_deterministic:
+            return sp.csr_array(mdp.transitions[np.arange(S) * A + self.matrix.argmax(axis=1)]), rewards
         s, a = np.nonzero(self.matrix)
         choose = sp.csr_array((self.matrix[s, a], (s, s * A + a)), shape=(S, S * A))
-        return sp.csr_array(choose @ mdp.transitions), (self.matrix * mdp.rewards).sum(axis=1)
+        return sp.csr_array(choose @ mdp.transitions), rewards
 
     def value(self, mdp: MDP) -> Array:
         """V^pi: the expected discounted reward from each state, by a sparse solve to rounding."""

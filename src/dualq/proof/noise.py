@@ -87,17 +87,32 @@ def _prior(level: float, rows: int, evidence: Evidence, reward_range: tuple[floa
 
 
 @kernel
+def _psi(rates, scale, psi):
+    """(-log(1 - z) - z) / scale^2 with z = rate * scale, in place; nothing is known of rates with z of 1 or more."""
+    for j in range(rates.size):
+        z = rates[j] * scale
+        if z < 1e-3:
+            psi[j] = rates[j] * rates[j] * (0.5 + z / 3.0 + z * z / 4.0 + z * z * z)
+        elif z < 1.0:
+            psi[j] = (-np.log1p(-z) - z) / (scale * scale)
+
+
+@kernel
 def boundary(n, spread, scales, rates, weights, level):
     """The sum that log sum_j w_j exp(lambda_j x - phi_j) = level allows, per pair; found from above by Newton."""
     num_blocks, num_pairs = spread.shape
     noise = np.full(num_pairs, np.inf)
     phi = np.empty(rates.size)
     alive = np.empty(rates.size, np.int64)
+    psi, known = np.empty((num_blocks, rates.size)), np.full(num_blocks, np.nan)  # of the scales that pairs share
     for p in range(num_pairs):
         widest = 0.0
         for e in range(num_blocks):
             if n[e, p] > 0.0:
                 widest = max(widest, scales[e, p])
+                if scales[e, p] != known[e]:
+                    known[e] = scales[e, p]
+                    _psi(rates, known[e], psi[e])
         count, x = 0, np.inf
         for j in range(rates.size):
             if not rates[j] * widest < 1.0:
@@ -105,12 +120,7 @@ def boundary(n, spread, scales, rates, weights, level):
             total = 0.0
             for e in range(num_blocks):
                 if n[e, p] > 0.0:
-                    z = rates[j] * scales[e, p]
-                    if z < 1e-3:
-                        psi = rates[j] * rates[j] * (0.5 + z / 3.0 + z * z / 4.0 + z * z * z)
-                    else:
-                        psi = (-np.log1p(-z) - z) / (scales[e, p] * scales[e, p])
-                    total += psi * spread[e, p]
+                    total += psi[e, j] * spread[e, p]
             phi[count] = total - weights[j]
             alive[count] = j
             x = min(x, (level + phi[count]) / rates[j])

@@ -25,15 +25,22 @@ def divergence(evidence: Evidence, past: Array, n: Array, level: float) -> Array
     m = float(evidence.possible.sum())
     total, before = evidence.per_pair(n), evidence.per_pair(past)
     logs = []
-    for trust in (1.0, 0.25):
+    for trust in (1.0, 0.25) if past.any() else (0.0,):
         for base in (0.5, 1.0 / m, 0.03 / m):
-            a, sum_a = trust * past + base, trust * before + m * base
-            seen = np.where(n > 0, gammaln(n + a) - gammaln(a), 0.0)
-            logs.append(gammaln(sum_a) - gammaln(total + sum_a) + evidence.per_pair(seen))
+            seen = _log_rising(trust * past + base if trust else base, n)
+            logs.append(evidence.per_pair(seen) - _log_rising(trust * before + m * base if trust else m * base, total))
     code = logsumexp(np.array(logs), axis=0) - np.log(len(logs))
     share = n / np.maximum(total, 1.0)[evidence.pair]
     best = evidence.per_pair(n * np.log(np.where(n > 0, share, 1.0)))
     return np.where(total > 0, (level + best - code) / np.maximum(total, 1.0), np.inf)
+
+
+def _log_rising(a: Array | float, n: Array) -> Array:
+    """log a (a + 1) ... (a + n - 1), for whole numbers n."""
+    if isinstance(a, float) and n.size > (most := int(n.max(initial=0.0))):  # every number of rows once
+        rows = np.arange(most + 1.0)
+        return (gammaln(rows + a) - gammaln(a))[n.astype(np.int64)]
+    return gammaln(n + a) - gammaln(a)
 
 
 def balls_of(ev: Evidence, ledger: Ledger) -> tuple[Array, Array]:

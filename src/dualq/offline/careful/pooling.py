@@ -55,7 +55,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from dualq.base import LogError
+from dualq.base import LogError, kernel
 from dualq.logs import Counts
 from dualq.model import MDP, TablePolicy
 
@@ -179,12 +179,13 @@ class Rows:
         rewards = np.where(self.supported, rewards, R)
         if not (own < 1.0).any():
             return plug_in.paying(rewards)
-        s, a = np.nonzero(self.supported)
-        pair = s * A + a
-        usual = sp.csr_array((self.habit[s, a], (s, pair)), shape=(S, S * A)) @ P
-        from_usual = sp.csr_array((average[s, a], (pair, s)), shape=(S * A, S))
-        from_one = sp.csr_array((one[s, a], (pair, s * A + lean.toward[s, a])), shape=(S * A, S * A))
-        P = sp.csr_array(sp.diags_array(own.ravel()) @ P + from_usual @ usual + from_one @ P)
+        entries = np.diff(plug_in.indptr).reshape(S, A)
+        most = int(np.where(self.supported, entries.sum(axis=1, keepdims=True, dtype=np.int64), entries).sum())
+        integer = np.int32 if most < 2**31 else np.int64
+        indptr, indices, probabilities = np.zeros(S * A + 1, integer), np.empty(most, integer), np.empty(most)
+        parts = self.supported, self.habit, own, average, one, lean.toward
+        used = _mixed_rows(*plug_in.rows, *parts, indptr, indices, probabilities)
+        P = sp.csr_array((probabilities[:used], indices[:used], indptr), shape=(S * A, S))
         return MDP(
             P, rewards, plug_in.discount, states=plug_in.states, actions=plug_in.actions, available=plug_in.available
         )
@@ -199,6 +200,47 @@ class Rows:
         """How much of a row is the pair's own, its state's average and one other pair's."""
         own = np.where(self.supported, lean.own, 1.0)
         return own, (1.0 - own) * (1.0 - lean.tilt), (1.0 - own) * lean.tilt
+
+
+@kernel
+def _mixed_rows(indptr, indices, P, supported, habit, own, average, one, toward, new_indptr, new_indices, new_P):
+    """Each supported pair's row of P, its state's average and the row of one other pair, mixed; how many entries.
+
+    All pairs of a state lead to the same states, in the order in which its rows name them.
+    """
+    S, A = supported.shape
+    longest = 0
+    for s in range(S):
+        longest = max(longest, np.int64(indptr[(s + 1) * A]) - np.int64(indptr[s * A]))
+    place = np.full(S, -1, np.int64)  # of a successor, among those of the state
+    successors, usual, rows = np.empty(longest, np.int64), np.empty(longest), np.empty((A, longest))
+    used = 0
+    for s in range(S):
+        length = 0
+        for a in range(A):
+            for j in range(indptr[s * A + a], indptr[s * A + a + 1]):
+                if place[indices[j]] < 0:
+                    place[indices[j]] = length
+                    successors[length], usual[length] = indices[j], 0.0
+                    for b in range(A):
+                        rows[b, length] = 0.0
+                    length += 1
+                k = place[indices[j]]
+                rows[a, k] = P[j]
+                if supported[s, a]:
+                    usual[k] += habit[s, a] * P[j]
+        for a in range(A):
+            for k in range(length):
+                p = own[s, a] * rows[a, k]
+                if supported[s, a]:
+                    p = p + average[s, a] * usual[k] + one[s, a] * rows[toward[s, a], k]
+                if p != 0.0:
+                    new_indices[used], new_P[used] = successors[k], p
+                    used += 1
+            new_indptr[s * A + a + 1] = used
+        for k in range(length):
+            place[successors[k]] = -1
+    return used
 
 
 def reward_squares(counts: Counts) -> Array:
@@ -255,14 +297,29 @@ def _posterior(n: Array, moments: Moments) -> Array:
     for g, k in enumerate(GRID):
         log_likelihood[informative, g] = _log_likelihood(mine, mean, inside, k)
     likelihood = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
-    prior = np.full(GRID.size, 1.0 / GRID.size)
-    posterior = likelihood * prior
+    prior, posterior = np.full(GRID.size, 1.0 / GRID.size), np.empty_like(likelihood)
     for _ in range(EM_STEPS):
-        posterior = likelihood * prior
-        posterior /= posterior.sum(axis=1, keepdims=True)
+        mass = _posteriors(likelihood, prior, informative, posterior)
         # One state's worth of doubt keeps every k possible.
-        prior = (posterior[informative].sum(axis=0) + 1.0 / GRID.size) / (informative.sum() + 1.0)
+        prior = (mass + 1.0 / GRID.size) / (informative.sum() + 1.0)
     return posterior
+
+
+@kernel
+def _posteriors(likelihood, prior, informative, posterior):
+    """The posterior of k in each state, in place; its sum over the informative ones."""
+    states, grid = likelihood.shape
+    mass = np.zeros(grid)
+    for s in range(states):
+        total = 0.0
+        for g in range(grid):
+            posterior[s, g] = likelihood[s, g] * prior[g]
+            total += posterior[s, g]
+        for g in range(grid):
+            posterior[s, g] /= total
+            if informative[s]:
+                mass[g] += posterior[s, g]
+    return mass
 
 
 def _log_likelihood(n: Array, mean: Array, within: Array, k: float) -> Array:
