@@ -151,6 +151,32 @@ def stopped(sign: int, code: int, words: list[str]) -> Callable[[Path], str | No
     return stop
 
 
+BUSY = """
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from dualq.app.cli import main
+from dualq.offline.careful import model
+
+def fitted(*asked):
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(1000.0)
+
+model.MANY_ENTRIES, model.fitted = 0, fitted
+sys.argv = ["dualq", *sys.argv[1:]]
+main()
+"""
+
+
+def stopped_in_threads(folder: Path) -> str | None:
+    """By Ctrl-C while threads learn, which do not listen: nobody waits for them."""
+    line = [sys.executable, "-c", BUSY, *LEARN, "--out", "run"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(dualq.__file__).parents[1])}
+    done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT)
+    if done.returncode != 130 or said(done) != ["dualq: interrupted"]:
+        return f"exit code {done.returncode}: {done.stderr[-600:]}"
+    return nothing_left(folder / "run")
+
+
 def little_memory(folder: Path) -> str | None:
     two = 2 * 2**30
     done = run(folder, [*LEARN, "--json"], limit=lambda: resource.setrlimit(resource.RLIMIT_AS, (two, two)))
@@ -229,6 +255,7 @@ CASES: dict[str, Callable[[Path], str | None]] = {
     "closed output": closed_output,
     "SIGTERM": stopped(signal.SIGTERM, -signal.SIGTERM, []),
     "SIGINT": stopped(signal.SIGINT, 130, ["dualq: interrupted"]),
+    "SIGINT while threads learn": stopped_in_threads,
     "2 GB of memory": little_memory,
     "700 MB of memory": hardly_any_memory,
     "log that changes": log_that_changes,

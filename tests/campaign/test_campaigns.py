@@ -27,7 +27,9 @@ def test_jobs_that_are_killed():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["full output", "largest size of a file", "log that changes"])
+@pytest.mark.parametrize(
+    "case", ["full output", "largest size of a file", "log that changes", "SIGINT while threads learn"]
+)
 def test_hard_times(case):
     assert dict(hard_times.faults([case])) == {}
 

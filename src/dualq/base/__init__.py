@@ -10,6 +10,7 @@ numbers      numbers, ranges and weights as users give them, checked
 files        arrays on disk: whole or not at all, checked, never unpickled
 spreadsheets CSV for people, of which no text becomes a formula
 kernels      the one decorator of compiled kernels, and random numbers inside them
+workers      independent work side by side, which Ctrl-C stops at once
 transitions  rows as algorithms read them, a chunk at a time
 """
 
@@ -86,5 +87,10 @@ if TYPE_CHECKING:
     from dualq.base.wording import pip_install as pip_install
     from dualq.base.wording import sentence as sentence
     from dualq.base.wording import visible as visible
+    from dualq.base.workers import Begin as Begin
+    from dualq.base.workers import one_by_one as one_by_one
+    from dualq.base.workers import silent as silent
+    from dualq.base.workers import threads as threads
+    from dualq.base.workers import together as together
 
 __getattr__, __dir__, __all__ = face(__name__, __file__)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from dualq._version import __version__
-from dualq.base import LogError, few
+from dualq.base import Begin, LogError, few, silent
 from dualq.logs import (
     ROW,
     Argument,
@@ -42,7 +42,6 @@ from dualq.logs import (
 )
 from dualq.model import Solution, TablePolicy
 from dualq.offline.careful.clusters import Groups
-from dualq.offline.careful.fitting import Begin, silent
 from dualq.offline.careful.model import Careful, careful_model, checked_strength
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.limited.asked import Asked

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dualq.base import Begin, silent
 from dualq.logs import Counts
 from dualq.proof.certificate import Certificate, assumptions_of, per_state
 from dualq.proof.confidence_sets import ConfidenceSet, logged_policy, plug_in
@@ -19,7 +20,9 @@ Array = np.ndarray
 RESAMPLES = 200
 
 
-def bootstrap(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledger) -> Certificate:
+def bootstrap(
+    blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledger, begin: Begin = silent
+) -> Certificate:
     """Percentiles over resampled models (Bayesian bootstrap of each pair's rows): approximate, and often too sure."""
     ev = evidence_of([merged], merged)
     S, A = ev.shape
@@ -35,7 +38,8 @@ def bootstrap(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: L
     anything = np.where(supported.any(axis=1, keepdims=True), supported, ask.allowed)
     values, behaviours, uppers, uppers_supported = ([] for _ in range(4))
     nothing = np.zeros(S * A)
-    for _ in range(RESAMPLES):
+    for i in range(RESAMPLES):
+        begin(f"Resampling, {i + 1} of {RESAMPLES}")
         p = rng.gamma(np.maximum(n, 1e-3))
         p /= ev.per_pair(p)[ev.pair]
         means = sums / np.maximum(n, 1.0) + deviation * rng.standard_normal(n.size)

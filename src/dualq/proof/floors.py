@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from dualq.base import one_by_one, silent, together
 from dualq.model import good_order, solve_chain, solve_ordered
 from dualq.proof.confidence_sets import ConfidenceSet
 from dualq.proof.evidence import Evidence
@@ -30,6 +31,7 @@ Array = np.ndarray
 DENSE = 300  # states up to which linear systems are solved as dense ones
 PRECISION = 1e-7  # of values, relative; what is missing is subtracted
 ROUNDS = 30  # of the iteration at most
+MANY_ENTRIES = 50_000  # of counts, from which on a thread is worth its while
 
 
 class Bound(NamedTuple):
@@ -39,6 +41,17 @@ class Bound(NamedTuple):
     pairs: Array  # (pairs,) r + alpha P V is at least this
     choice: Array  # (S, A) actions and their weights
     noise: Array  # (pairs,) B / n
+
+
+Asked = tuple[ConfidenceSet, Array, float, Array, Array | None, float]  # what `floor_of` takes
+
+
+def floors_of(groups: list[list[Asked]]) -> list[list[Bound]]:
+    """The floors of several groups; of many entries side by side."""
+    asked = [one for group in groups for one in group]
+    side_by_side = together if asked[0][0].p.size >= MANY_ENTRIES else one_by_one
+    found = iter(side_by_side([lambda _, one=one: floor_of(*one) for one in asked], silent))
+    return [[next(found) for _ in group] for group in groups]
 
 
 def floor_of(model: ConfidenceSet, V: Array, worst: float, allowed: Array, policy: Array | None, sign: float) -> Bound:

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
 
-from dualq.base import ModelError, door
+from dualq.base import Begin, ModelError, door, silent
 from dualq.logs import Counts
 from dualq.model import TablePolicy, checked_discount
 from dualq.proof.bootstrap import bootstrap
@@ -38,7 +38,7 @@ from dualq.proof.certificate import (
 )
 from dualq.proof.confidence_sets import ConfidenceSet, confidence_sets, logged_policy, plug_in
 from dualq.proof.evidence import centre_of, merged_counts, moved_counts, scaled_counts
-from dualq.proof.floors import Bound, floor_of, plug_in_value
+from dualq.proof.floors import Bound, floor_of, floors_of, plug_in_value
 from dualq.proof.ledger import Ledger
 from dualq.proof.martingale import OwnValue
 from dualq.proof.own_value import Decided, OwnEvent, coarse, decided_start, foresighted, shared_out
@@ -106,19 +106,17 @@ def certified(
     ask: Question,
     method: str,
     ledger: Ledger,
-    begin: Callable[[str], None] | None = None,
+    begin: Begin = silent,
 ) -> Certificate:
-    """The certificate that answers a question by a method, on what the ledger has; `begin` is told of its last part."""
+    """The certificate that answers a question by a method, on what the ledger has; `begin` is told of its parts."""
     if centre := centre_of(merged):
         moved = [moved_counts(block, centre) for block in blocks]
         values = centre / (1.0 - ask.alpha)
         low, high = (end - values for end in ask.value_range)
         there = certified(moved, merged_counts(moved), ask._replace(value_range=(low, high)), method, ledger, begin)
         return dataclasses.replace(moved_back(there, values), assumptions=assumptions_of(merged, ask))
-    found = METHODS[method](blocks, merged, ask, ledger)
-    if begin is not None and not found.informative:
-        begin("Proving: how many rows would say more")
-    return dataclasses.replace(found, rows_needed=_rows_needed(found, blocks, ask, ledger.delta))
+    found = METHODS[method](blocks, merged, ask, ledger, begin)
+    return dataclasses.replace(found, rows_needed=_rows_needed(found, blocks, ask, ledger.delta, begin))
 
 
 def check_method(method: str) -> None:
@@ -127,21 +125,25 @@ def check_method(method: str) -> None:
         raise ModelError(f"no method {method!r}; there are {', '.join(METHODS)}, and None for no certificate")
 
 
-def _rows_needed(found: Certificate, blocks: Sequence[Counts], ask: Question, delta: float) -> int | None:
+def _rows_needed(found: Certificate, blocks: Sequence[Counts], ask: Question, delta: float, begin: Begin) -> int | None:
     """About how many rows like these would say something; more say more."""
     if found.informative:
         return found.rows
 
     def enough(factor: int) -> bool:
+        begin(f"Proving: whether {factor:,} times the rows would say more")
         scaled = [scaled_counts(block, factor) for block in blocks]
         return SAY_SOMETHING[found.method](scaled, merged_counts(scaled), ask, Ledger(delta, "with more rows"))
 
     return rows_needed(found.rows, enough)
 
 
-def proven(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledger) -> Certificate:
+def proven(
+    blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledger, begin: Begin = silent
+) -> Certificate:
     """The certificate that docs/certificate.md proves."""
     pairs, own = shared_out(blocks, ledger)
+    begin("Proving: how sure each pair is")
     sets = confidence_sets(coarse(blocks), merged, ask.alpha, pairs)
     pairs.cover(*COVERED)
     model = sets["optimal"]
@@ -151,15 +153,20 @@ def proven(blocks: Sequence[Counts], merged: Counts, ask: Question, ledger: Ledg
     best = _best_plug_in(merged, ask)
     unknown = float(eta @ best[:-1])
     f, usual = (plug_in_value(model, policy, unknown) for policy in (ask.policy, logged))
-    lows, highs = policy_bounds(sets, f, ask)
-    floor = max(lows, key=lambda b: float(eta @ b.value))
-    ceiling = floor_of(model, -best, -high, ask.allowed, None, -1.0)
-    ceiling_supported = floor_of(model, -best, -high, _supported(merged, ask), None, -1.0)
+    begin("Proving: floors and ceilings")
     # Whichever reference is the better one: all of them hold together.
-    behaviour_low = np.max([floor_of(m, usual, low, ask.allowed, logged, 1.0).value for m in sets.values()], axis=0)
-    behaviour_high = np.min(
-        [-floor_of(m, -usual, -high, ask.allowed, logged, -1.0).value for m in sets.values()], axis=0
+    lows, highs, usual_lows, usual_highs, (ceiling, ceiling_supported) = floors_of(
+        [
+            [(m, f, low, ask.allowed, ask.policy, 1.0) for m in sets.values()],
+            [(m, -f, -high, ask.allowed, ask.policy, -1.0) for m in sets.values()],
+            [(m, usual, low, ask.allowed, logged, 1.0) for m in sets.values()],
+            [(m, -usual, -high, ask.allowed, logged, -1.0) for m in sets.values()],
+            [(model, -best, -high, allowed, None, -1.0) for allowed in (ask.allowed, _supported(merged, ask))],
+        ]
     )
+    floor = max(lows, key=lambda b: float(eta @ b.value))
+    behaviour_low = np.max([b.value for b in usual_lows], axis=0)
+    behaviour_high = np.min([-b.value for b in usual_highs], axis=0)
     upper, upper_supported = -ceiling.value, -ceiling_supported.value
     decided = decided_start(merged, ask.alpha)
     event = _own_event(blocks, merged, ask, own)

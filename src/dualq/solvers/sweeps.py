@@ -9,7 +9,6 @@ Threads   no state waits for another, and of all states together only the least 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -17,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualq.base import kernel, unsigned
+from dualq.base import kernel, threads, unsigned
 from dualq.model import MDP
 
 Array = np.ndarray
@@ -79,14 +78,6 @@ class Sweeps:
             return sweep(self.parts[0])
         lows, highs = zip(*self.pool.map(sweep, self.parts), strict=True)
         return min(lows), max(highs)
-
-
-def threads() -> int:
-    """How many may be used: as OMP_NUM_THREADS says, or one for each core."""
-    said = os.environ.get("OMP_NUM_THREADS", "")
-    if said.isdigit() and int(said) > 0:
-        return int(said)
-    return os.cpu_count() or 1
 
 
 @kernel

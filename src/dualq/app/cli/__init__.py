@@ -11,6 +11,7 @@ import gc
 import io
 import os
 import sys
+import threading
 from typing import Annotated
 
 import typer
@@ -54,6 +55,9 @@ def main() -> None:
     except OSError as error:  # nobody reads on, or the disk is full; Python would say so once more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = code or _fail_to_print(error)
+    if code == 130 and any(not thread.daemon for thread in threading.enumerate()[1:]):
+        sys.stderr.flush()
+        os._exit(code)  # who has interrupted does not wait until threads are where they can stop
     gc.freeze()  # nor does Python look for them on the way out, among all that was ever imported: as long again
     sys.exit(code)
 

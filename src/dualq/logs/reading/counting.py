@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dualq.base import LogError, count
+from dualq.base import LogError, count, one_by_one, silent, together
 from dualq.logs.counts import Counts
 from dualq.logs.reading.arrow import flags_in, known_of, numbers_of
 from dualq.logs.reading.available import Declared, declared_columns
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 BATCH = 1 << 20  # groups fetched at a time
+MANY_GROUPS = 50_000  # from which on a thread is worth its while
 CHECKED_ROWS = 10_000_000  # up to here a time that repeats is looked for even where nothing depends on it
 
 
@@ -104,7 +105,9 @@ def count_table(opened: Source, q: Questions, quarantine: Path, declared: Declar
         skipped += set_aside(opened, q, quarantine, rejected)
         if groups.num_rows == 0:
             raise LogError(f"{name}: no row is left; all {skipped:,} are bad, see {quarantine}")
-    counted = Counted(name, q, declared, groups, extremes, skipped)
+    # sorting many groups takes seconds: in a thread of its own, so that Ctrl-C need not wait for it
+    side_by_side = together if groups.num_rows >= MANY_GROUPS else one_by_one
+    [counted] = side_by_side([lambda _: Counted(name, q, declared, groups, extremes, skipped)], silent)
     if counted.counts.total == 0:
         few = f"{count(counted.dropped, 'row')} without a successor, and no other"
         advice = "is every row an episode of its own? Check episode=... and time=..., or give next_state=..."

@@ -11,17 +11,16 @@ Policy    optimal in that model. Where actions tie (where there was but one, alw
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from dualq.base import Begin, silent
 from dualq.model import MDP, TablePolicy, solve_chain
 from dualq.offline.careful.pooling import Lean, Rows, bernstein_penalty, leaning, pooling_shares, row_variance
 from dualq.solvers import solve_dynamic
 
 Array = np.ndarray
-Begin = Callable[[str], None]  # told what begins; what it raises stops the work
 
 STRENGTH = 0.5  # z at pessimism 1
 POOLING_ROUNDS = 2  # rounds in which the pooling still follows V
@@ -44,10 +43,6 @@ class Fitted:
     sigma2: Array = field(repr=False)  # variance of y (S, A)
     unknown_value: float  # of states never left
     moved: float  # how far V still moved in the last round
-
-
-def silent(_: str) -> None:
-    """Nobody listens."""
 
 
 def fitted(
@@ -77,10 +72,10 @@ def fitted(
         pooled = rows.worth(model, unknown_value)
         mdp = pooled.paying(pooled.rewards - penalty)
         V_before, V = V, _optimal(mdp)
-        chance = _chance_unknown(rows, pooled, TablePolicy.greedy(mdp.q_values(V), mdp.states, mdp.actions))
         moved = float(np.abs(V - V_before).max())
         if round_ + 1 >= POOLING_ROUNDS and moved <= SETTLED * np.ptp(V):
             break
+        chance = _chance_unknown(rows, pooled, TablePolicy.greedy(mdp.q_values(V), mdp.states, mdp.actions))
     policy = _policy(rows, mdp, V)
     return Fitted(rows, mdp, pooled, policy, V, penalty, shares, sigma2, unknown_value, moved)
 

@@ -15,22 +15,35 @@ Halves    the model of each half of the rows is fitted once, here: values and co
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from dualq.base import LogError, Weights, as_distribution, checked_weights, count
+from dualq.base import (
+    Begin,
+    LogError,
+    Weights,
+    as_distribution,
+    checked_weights,
+    count,
+    one_by_one,
+    silent,
+    together,
+)
 from dualq.logs import Counts
 from dualq.model import MDP, TablePolicy
-from dualq.offline.careful.fitting import Begin, Fitted, alone, fitted, silent
+from dualq.offline.careful.fitting import Fitted, alone, fitted
 from dualq.offline.careful.pooling import Rows, row_variance
 from dualq.offline.careful.selection_bias import Estimate, expect, gain_reliability, halves, log_variance
 
 Array = np.ndarray
 
 DEALS = 5  # of the rows to two halves
+HALVES = "one half of the rows", "the other half"
 STRONGEST = 1e6  # pessimism: beyond it all is lost but what was logged
+MANY_ENTRIES = 50_000  # of counts, from which on a thread is worth its while
 FEW_PAIRS = 20  # with more of them, good and bad luck of one deal even out
 
 
@@ -79,8 +92,7 @@ def careful_model(
     pooling = checked_strength("pooling", pooling)
     rows = Rows.of(counts, discount)
     start = _checked_start(start, rows)
-    fit = fitted(rows, pessimism, pooling, begin)
-    deals = fitted_deals(counts, discount, pessimism, pooling, begin)
+    fit, deals = _fitted_all(rows, pessimism, pooling, begin)
     policy, behaviour = fit.policy, rows.behaviour
     apart = rows.pooled_model(alone(rows), fit.unknown_value)  # on average the log needs no pooling
     gain = float(start @ (policy.value(fit.pooled) - behaviour.value(apart)))
@@ -106,32 +118,34 @@ def careful_model(
     )
 
 
-def fitted_deals(
-    counts: Counts, discount: float, pessimism: float, pooling: float, begin: Begin = silent
-) -> tuple[tuple[Fitted, ...], ...]:
-    """What each half of the rows would have learned, dealt at random several times where there are few pairs."""
+def _fitted_all(
+    rows: Rows, pessimism: float, pooling: float, begin: Begin
+) -> tuple[Fitted, tuple[tuple[Fitted, ...], ...]]:
+    """What all rows teach, and what each half of them would have, dealt several times where there are few pairs."""
+    counts, discount = rows.counts, rows.plug_in.discount
     times = DEALS if np.count_nonzero(counts.visits) <= FEW_PAIRS else 1
-    return tuple(_fitted_halves(dealt, discount, pessimism, pooling, begin) for dealt in _deals(counts, times))
+    dealt = [(one, other) for one, other in _deals(counts, times) if one.total and other.total]
+
+    def learned(half: Counts, whose: str) -> Callable[[Begin], Fitted]:
+        return lambda begin: fitted(Rows.of(half, discount), pessimism, pooling, begin, whose)
+
+    tasks = [lambda begin: fitted(rows, pessimism, pooling, begin)]
+    tasks += [learned(half, whose) for deal in dealt for half, whose in zip(deal, HALVES, strict=True)]
+    side_by_side = together if counts.n.size >= MANY_ENTRIES else one_by_one
+    fit, *halves = side_by_side(tasks, begin)
+    return fit, tuple(zip(halves[::2], halves[1::2], strict=True)) or ((),)
 
 
 def fitted_halves(counts: Counts, discount: float, pessimism: float) -> tuple[Fitted, ...]:
     """The first of these deals; nothing where a half has no rows."""
-    return _fitted_halves(_deals(counts, 1)[0], discount, pessimism, 1.0)
+    dealt = _deals(counts, 1)[0]
+    return tuple(fitted(Rows.of(half, discount), pessimism) for half in dealt) if all(h.total for h in dealt) else ()
 
 
 def _deals(counts: Counts, times: int) -> list[tuple[Counts, Counts]]:
     """Drawn by how often what was seen: the same log is always dealt alike, and two logs are not."""
     rng = np.random.default_rng(zlib.crc32(np.ascontiguousarray(counts.n, np.int64).tobytes()))
     return [halves(counts, rng) for _ in range(times)]
-
-
-def _fitted_halves(
-    dealt: tuple[Counts, Counts], discount: float, pessimism: float, pooling: float, begin: Begin = silent
-) -> tuple[Fitted, ...]:
-    if min(half.total for half in dealt) == 0:
-        return ()
-    halves = zip(dealt, ("one half of the rows", "the other half"), strict=True)
-    return tuple(fitted(Rows.of(half, discount), pessimism, pooling, begin, whose) for half, whose in halves)
 
 
 def pair_errors(rows: Rows, V: Array, shares: Array) -> Array:
