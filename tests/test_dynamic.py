@@ -42,6 +42,23 @@ def test_bound_holds_when_the_tolerance_is_loose(method, tolerance):
     assert np.abs(result.V - truth).max() <= result.error_bound <= tolerance
 
 
+@pytest.mark.parametrize("far", [0.0, 1.0, 1e4])
+@pytest.mark.parametrize("name", ["garnet", "maze"])
+def test_a_guess_saves_work_and_not_exactness(name, far):
+    """From the truth a pass or two prove it; from anything else, however far, the bound holds all the same."""
+    made = {"garnet": problems.garnet(200, 4, 3, discount=0.99, seed=3), "maze": problems.maze(15, discount=0.999)}
+    mdp = made[name].mdp
+    truth = quantecon_value(mdp, "pi")
+    guess = truth + far * np.random.default_rng(0).standard_normal(mdp.num_states)
+    before = guess.copy()
+    result = solve_dynamic(mdp, 1e-6, guess)
+    assert np.abs(result.V - truth).max() <= result.error_bound + 1e-9 * np.abs(truth).max()
+    assert result.error_bound <= 1e-6
+    assert np.array_equal(guess, before)
+    if not far:
+        assert result.products <= 2
+
+
 def quantecon_value(mdp, method):
     s, a = np.nonzero(mdp.available)
     model = qe.markov.DiscreteDP(mdp.rewards[s, a], mdp.transitions[s * mdp.num_actions + a], mdp.discount, s, a)

@@ -34,13 +34,20 @@ AT_A_TIME = 20_000_000  # entries, of which as many are swept between two moment
 GOING, DONE, BROKEN = 0, 1, 2
 
 
-def solve_chain(P: sp.csr_array, discount: float, b: Array, transpose: bool = False, tolerance: float = 0.0) -> Array:
+def solve_chain(
+    P: sp.csr_array,
+    discount: float,
+    b: Array,
+    transpose: bool = False,
+    tolerance: float = 0.0,
+    guess: Array | None = None,
+) -> Array:
     """Solve x = b + alpha P x (with P' if transpose) to rounding, or till x changes by a tolerance only."""
     if transpose:
         P = sp.csr_array(P.T)
     if b.size <= SMALL:
         return solve_dense(P.toarray(), discount, b)
-    return solve_ordered(P, discount, b, good_order(P), np.zeros(b.size), tolerance)
+    return solve_ordered(P, discount, b, good_order(P), np.zeros(b.size) if guess is None else guess, tolerance)
 
 
 def good_order(P: sp.csr_array) -> Array:

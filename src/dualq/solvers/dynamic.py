@@ -78,17 +78,18 @@ class Point(NamedTuple):
     products: float = 0.0  # that it took
 
 
-def solve_dynamic(mdp: MDP, tolerance: float) -> Result:
-    """V* to the tolerance, by whichever of the methods the model's size and mixing call for."""
+def solve_dynamic(mdp: MDP, tolerance: float, guess: Array | None = None) -> Result:
+    """V* to the tolerance, by whichever of the methods the model's size and mixing call for; from a guess, if large."""
     if mdp.num_states <= SMALL and mdp.num_states * mdp.rewards.size <= SMALL_ARRAY:
         return policy_iteration(mdp, tolerance)
-    outcome = _modified_policy_iteration(mdp, tolerance, patience=PATIENCE)
+    start = _start(mdp) if guess is None else Point(guess.copy(), 0.0)
+    outcome = _modified_policy_iteration(mdp, tolerance, start, patience=PATIENCE)
     return outcome if isinstance(outcome, Result) else _krylov_policy_iteration(mdp, tolerance, outcome)
 
 
 def modified_policy_iteration(mdp: MDP, tolerance: float) -> Result:
     """V* to the tolerance by modified policy iteration alone."""
-    outcome = _modified_policy_iteration(mdp, tolerance, patience=np.inf)
+    outcome = _modified_policy_iteration(mdp, tolerance, _start(mdp), patience=np.inf)
     assert isinstance(outcome, Result)
     return outcome
 
@@ -133,10 +134,10 @@ def _centred(h: Array, c: float) -> tuple[Array, float]:
     return h, c + middle
 
 
-def _modified_policy_iteration(mdp: MDP, tolerance: float, patience: float) -> Result | Point:
+def _modified_policy_iteration(mdp: MDP, tolerance: float, start: Point, patience: float) -> Result | Point:
     """The result, or the point reached when more than `patience` further sweeps seem to be needed."""
     alpha, model = mdp.discount, Sweeps(mdp)
-    h, c, _ = _start(mdp)
+    h, c = _centred(start.h, start.c)
     Th = np.empty_like(h)
     largest_reward = float(np.abs(mdp.rewards).max())
     proof = Proof(mdp, tolerance)

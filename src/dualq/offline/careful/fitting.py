@@ -56,7 +56,7 @@ def fitted(
     lean, sigma2, penalty = alone(rows), np.zeros(rows.n.shape), np.zeros(rows.n.shape)
     shares, mdp, moved = lean.own, rows.plug_in, np.inf
     model = pooled = rows.plug_in
-    unknown_value, chance = 0.0, _chance_unknown(rows, rows.plug_in, rows.behaviour)
+    unknown_value, reached = 0.0, _reached(rows, rows.plug_in, rows.behaviour)
     for round_ in range(ROUNDS):
         begin(f"Learning from {whose}, round {round_ + 1}")
         moments = rows.moments(V)
@@ -66,16 +66,18 @@ def fitted(
         sigma2 = row_variance(rows, moments, shares)
         penalty = bernstein_penalty(rows.n, rows.total, shares, sigma2, moments.spread, z)
         # The average that it is itself a part of, while the policy stays.
-        unknown_value = (float(rows.total @ V) / rows.total.sum() - chance * unknown_value) / (1.0 - chance)
+        chance, mean = (float(rows.total @ x) / rows.total.sum() for x in (reached, V))
+        unknown_value = (mean - chance * unknown_value) / (1.0 - chance)
         if round_ < POOLING_ROUNDS:  # from then on the pooling stays
             model = rows.pooled(lean)
         pooled = rows.worth(model, unknown_value)
         mdp = pooled.paying(pooled.rewards - penalty)
-        V_before, V = V, _optimal(mdp)
+        V_before, V = V, _optimal(mdp, V)
         moved = float(np.abs(V - V_before).max())
         if round_ + 1 >= POOLING_ROUNDS and moved <= SETTLED * np.ptp(V):
             break
-        chance = _chance_unknown(rows, pooled, TablePolicy.greedy(mdp.q_values(V), mdp.states, mdp.actions))
+        greedy = TablePolicy.greedy(mdp.q_values(V), mdp.states, mdp.actions)
+        reached = _reached(rows, pooled, greedy, reached)
     policy = _policy(rows, mdp, V)
     return Fitted(rows, mdp, pooled, policy, V, penalty, shares, sigma2, unknown_value, moved)
 
@@ -95,19 +97,19 @@ def alone(rows: Rows) -> Lean:
     return Lean(rows.supported.astype(float), nothing, nothing.astype(int))
 
 
-def _chance_unknown(rows: Rows, mdp: MDP, policy: TablePolicy) -> float:
-    """By how much the log's average value rises with what states never left are worth."""
+def _reached(rows: Rows, mdp: MDP, policy: TablePolicy, guess: Array | None = None) -> Array:
+    """By how much the value of each state rises with what states never left are worth."""
     if not rows.unknown.any():
-        return 0.0
+        return np.zeros(mdp.num_states)
     P, _ = policy.chain(mdp)
-    reached = solve_chain(P, mdp.discount, np.where(rows.unknown, 1.0 - mdp.discount, 0.0), tolerance=NEAR)
-    return float(rows.total @ reached) / rows.total.sum()
+    b = np.where(rows.unknown, 1.0 - mdp.discount, 0.0)
+    return solve_chain(P, mdp.discount, b, tolerance=NEAR, guess=guess)
 
 
-def _optimal(mdp: MDP) -> Array:
+def _optimal(mdp: MDP, guess: Array | None = None) -> Array:
     """V*."""
     differences = float(np.ptp(mdp.rewards[mdp.available])) / (1.0 - mdp.discount) or 1.0
-    return solve_dynamic(mdp, 1e-8 * min(1.0, differences))[0]
+    return solve_dynamic(mdp, 1e-8 * min(1.0, differences), guess).V
 
 
 def _policy(rows: Rows, mdp: MDP, V: Array) -> TablePolicy:
