@@ -7,10 +7,12 @@ between phases, without any rhythm. But what wanders does not come back, and a r
     trend       the mean of e over one whole period around each row, which has no rhythm in it, is taken out; rows of
                 the first and the last half of a period have none, and are left out
     m           the mean of what is left over a phase, in which a row's own turn counts as 0
-    a_k         sum of e m over the rows of turn k: above 0 if it goes as the others do;  b_k = sum of m^2
-    A           sum a / sum b, with an error by how much turns differ:  V = K / (K - 1) sum (a - A b)^2
-    t           sum a / sqrt(2 V): every two turns meet twice in the sum of a, hence 2. Student's, with as many degrees
-                of freedom as there are turns of equal weight, (sum b)^2 / sum b^2, less one
+    A_k         sum of e m / sum of m^2 over the rows of turn k: above 0 if it goes as the others do, 1 if as far;
+                its variance by noise alone is v_k = var e / sum of m^2
+    A           mean of the A_k with weights w_k = 1 / (v_k + between), `between` what turns differ by beyond their
+                noise (DerSimonian and Laird, 1986: random effects)
+    t           A / sqrt(2 sum w (A_k - A)^2 / ((K - 1) sum w)): every two turns meet twice in A, hence 2. Student's,
+                with K - 1 degrees of freedom
 Asked once of each group by itself (a cell and an action) and once of all rows as one group, since most rhythms are the
 same everywhere: p = 2 min of the two. What has fewer than three turns is no rhythm yet.
 """
@@ -24,7 +26,7 @@ from dualq.logs.checks.homogeneity import cells
 
 Array = np.ndarray
 
-FEWEST = 3  # turns of equal weight
+FEWEST = 3  # turns
 
 
 def comes_again(group: Array, clock: Array, period: int, x: Array) -> float:
