@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -505,6 +506,29 @@ def test_halves_are_the_log(log, seed):
         assert np.array_equal(getattr(both, column), getattr(counts, column))
     assert both.reward_sum == pytest.approx(counts.reward_sum, abs=1e-9)
     assert both.reward_square_sum == pytest.approx(counts.reward_square_sum, abs=1e-9)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e6, 1e7, 1e8, 1e9])
+def test_halves_differ_as_much_however_far_rewards_are_from_zero(offset):
+    # 3,000 times the same nine rewards, dealt to four and five. In exact arithmetic the sum of four has the variance
+    # squares 4 5 / (9 8); its average over 3,000 deals has an error of 4%, so that 20% is five of them. Where rounding
+    # hides what rewards vary, it is no less, and no more than their range allows.
+    rewards = [Fraction(k, 4) + Fraction(offset) for k in (1, 3, 2, 5, 4, 4, 2, 3, 7)]
+    assert all(float(r) == r for r in rewards)
+    squares = sum((r - sum(rewards) / 9) ** 2 for r in rewards)
+    variance = float(squares * 20 / 72)
+    n, total = np.full(3000, 9), np.full(3000, float(sum(rewards)))
+    square_sum, known = np.full(3000, np.sum(np.array(rewards, float) ** 2)), (offset, offset + 2.0)
+    one, other, left_1, left_2 = luck._drawn(n, np.full(3000, 4), total, square_sum, known, np.random.default_rng(1))
+    apart = one - 4 * total / 9
+    np.testing.assert_allclose(one + other, total)
+    low, high = 0.8 * variance, 1.2 * variance
+    if offset > 1e6:
+        mean = float(sum(rewards) / 9) - offset
+        high = 1.2 * 9.0 * mean * (2.0 - mean) * 20 / 72
+    assert low <= np.mean(apart**2) <= high
+    if offset <= 1e6:  # what is left within the halves, and between them, are all of the squares
+        np.testing.assert_allclose(left_1 + left_2 + apart**2 * 9 / 20, float(squares), rtol=1e-3)
 
 
 def test_the_edge_of_the_cliff_is_walked_when_it_is_known():

@@ -244,15 +244,20 @@ def _mixed_rows(indptr, indices, P, supported, habit, own, average, one, toward,
 
 
 def reward_squares(counts: Counts) -> Array:
-    """(entries,) of rewards about their mean: none where that is what rounding left of equal ones.
+    """(entries,) of rewards about their mean."""
+    return squares_about_mean(counts.n, counts.reward_sum, counts.reward_square_sum, counts.reward_range)
 
-    Where rewards are so far from 0 that rounding would hide what they vary too, rounding is added, up to the most that
+
+def squares_about_mean(n: Array, total: Array, square_sum: Array, known: tuple[float, float]) -> Array:
+    """Of n numbers with these sums, in a known range: none where that is what rounding left of equal ones.
+
+    Where numbers are so far from 0 that rounding would hide what they vary too, rounding is added, up to the most that
     their range allows.
     """
-    (low, high), mean = counts.reward_range, counts.reward_sum / counts.n
-    squares, rounding = counts.reward_square_sum - counts.reward_sum * mean, ROUNDING * counts.reward_square_sum
-    hides = (rounding > HIDDEN * counts.n * (high - low) ** 2) & (counts.n > 1)
-    most = np.minimum(np.maximum(counts.n * (high - mean) * (mean - low), 0.0), np.maximum(squares, 0.0) + rounding)
+    (low, high), mean = known, total / n
+    squares, rounding = square_sum - total * mean, ROUNDING * square_sum
+    hides = (rounding > HIDDEN * n * (high - low) ** 2) & (n > 1)
+    most = np.minimum(np.maximum(n * (high - mean) * (mean - low), 0.0), np.maximum(squares, 0.0) + rounding)
     return np.where(squares > rounding, squares, np.where(hides, most, 0.0))
 
 

@@ -57,7 +57,7 @@ import scipy.sparse as sp
 from dualq.logs import Counts
 from dualq.model import MDP, TablePolicy, solve_chain
 from dualq.offline.careful.fitting import Fitted
-from dualq.offline.careful.pooling import ROUNDING, Moments, Rows, row_variance
+from dualq.offline.careful.pooling import ROUNDING, Moments, Rows, row_variance, squares_about_mean
 
 Array = np.ndarray
 
@@ -258,15 +258,14 @@ def _drawn(
 ) -> tuple[Array, Array, Array, Array]:
     """Of n numbers with these sums n_1 are drawn: the sums of both parts, and their squares about the means."""
     n_2, mean = n - n_1, total / n
-    squares = np.maximum(square_sum - total * mean, 0.0)
-    squares[squares <= ROUNDING * square_sum] = 0.0
+    squares = squares_about_mean(n, total, square_sum, known)
     # Their sum is off by x sqrt(squares n_1 n_2 / n), where x has the variance 1 / (n - 1) and lies in [-1, 1]; for
     # normal numbers it is a coordinate of a direction in n - 1 dimensions.
     x = np.sqrt(np.where(n > 2, rng.beta(0.5, np.maximum(n - 2, 1) / 2.0), 1.0)) * rng.choice([-1.0, 1.0], n.size)
     apart = x * np.sqrt(squares * n_1 * n_2 / n)
     # Where all are at the ends of the range (a success or none) the drawing is known exactly.
     low, high = known
-    inside = (low + high) * total - square_sum - n * low * high
+    inside = n * (high - mean) * (mean - low) - squares
     two = (inside <= 1e-9 * n * (high - low) ** 2) & (n < 1e9) & (high > low)
     good = np.clip(np.rint((total[two] - n[two] * low) / (high - low)), 0, n[two]).astype(np.int64)
     found = rng.hypergeometric(good, n[two] - good, n_1[two])
