@@ -20,6 +20,7 @@ class Mutant(NamedTuple):
 
 
 TWINS, LEDGER, LINES = "test_proof_twins.py", "test_ledger.py", "test_promise_lines.py"
+OWN = "test_own_value.py"
 
 MUTANTS = (
     # ---- the nine that were once not noticed
@@ -31,9 +32,9 @@ MUTANTS = (
         (f"{TWINS}::test_the_range_of_values",),
     ),
     Mutant(
-        "the ball of the last block on the same share as that of all rows",
+        "the ball of the rows after the first part on the same share as that of all rows",
         "proof/successors.py",
-        "ledger.alike(*names.values())",
+        "ledger.alike(*names)",
         "[Ledger(ledger.delta) for _ in names]",
         (f"{TWINS}::test_the_two_events",),
     ),
@@ -154,7 +155,7 @@ MUTANTS = (
     Mutant(
         "a cost that is known, with no noise of its successors",
         "proof/confidence_sets.py",
-        "noise_of(quiet, references, alpha, (-half, half), level, merged.total)[0]",
+        "noise_of(quiet, references, alpha, (-half, half), level)[0]",
         "np.zeros((2, rho.size))",
         (f"{TWINS}::test_costs_that_are_known",),
     ),
@@ -171,6 +172,42 @@ MUTANTS = (
         "evidence.per_pair(evidence.scatter[e] + n[e] * off**2)",
         "evidence.per_pair(evidence.scatter[e])",
         (f"{TWINS}::test_the_two_events",),
+    ),
+    # ---- the number of rows may be chosen by looking
+    Mutant(
+        "successors after one of five first parts, as if there were no other",
+        "proof/successors.py",
+        "level + first.price",
+        "level",
+        (f"{TWINS}::test_the_two_events",),
+    ),
+    Mutant(
+        "one of five first parts at no price",
+        "proof/own_value.py",
+        "(0.0 if first is None else first.price)",
+        "0.0",
+        (f"{OWN}::test_the_first_part_is_paid_for",),
+    ),
+    Mutant(
+        "borders for the events of pairs counted from the end of the log",
+        "proof/own_value.py",
+        "end >= APART * ends[cuts[-1] - 1]",
+        "ends[-1] >= APART * end",
+        (f"{OWN}::test_who_ends_a_log_moves_no_border",),
+    ),
+    Mutant(
+        "rows that are foreseen by how many there are in the end",
+        "proof/foresight.py",
+        "HORIZON * size, [], []",
+        "rows.sizes.sum(), [], []",
+        (f"{OWN}::test_what_is_foreseen_does_not_know_how_many_rows_will_come",),
+    ),
+    Mutant(
+        "a short log that has more of delta for its pairs than a long one",
+        "proof/own_value.py",
+        '1.0 - SHARE), ledger.take("the policy\'s own value", SHARE)',
+        '1.0 if foresighted(blocks) is None else 1.0 - SHARE), ledger.take("the policy\'s own value", 0.0)',
+        (f"{OWN}::test_a_short_log_has_no_more_of_delta",),
     ),
     Mutant(
         "the best of six codes at no price",

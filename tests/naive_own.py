@@ -17,13 +17,13 @@ from naive_proof import log_sum, psi_ratio
 X = [0.5 * k for k in range(-9, 10)]
 SPREADS = [(1.0, 0.10), (0.3, 0.10), (0.03, 0.08)]
 KINDS = [
-    (1.6, 0.35, 0.10),
-    (1.1, 0.35, 0.10),
-    (1.1, 0.12, 0.04),
-    (0.7, 0.35, 0.05),
-    (0.35, 0.35, 0.03),
+    (3.0, 0.35, 0.05),
+    (2.0, 0.35, 0.08),
+    (1.3, 0.35, 0.10),
+    (0.8, 0.35, 0.06),
+    (0.4, 0.35, 0.04),
     (0.15, 0.35, 0.02),
-    (0.06, 0.35, 0.02),
+    (0.06, 0.35, 0.01),
 ]
 FLAT = [0.0, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0]
 TIMES = [math.exp(-1.0 + 2.5 * k / 15) for k in range(16)]
@@ -105,7 +105,7 @@ class NaiveOwn:
     def foresee(self):
         all_blocks = [self.first, *self.blocks]
         recent = {p: float(self.visits(self.first, p)) for p in self.pairs}
-        size, left = float(self.size(self.first)), float(sum(map(self.size, self.blocks)))
+        size = so_far = first = float(self.size(self.first))
         self.seen = []
         for e, block in enumerate(self.blocks):
             past = all_blocks[: e + 1]
@@ -127,20 +127,19 @@ class NaiveOwn:
             tiny = 1e-9 * (self.hi - self.lo)
             reach = [{p: max(q[p] - self.lo - self.alpha * least, tiny) for p in self.pairs},
                      {p: max(self.hi + self.alpha * most - q[p], tiny) for p in self.pairs}]  # fmt: skip
-            to_come = {p: max((recent[p] + 0.5) / size * left, 1.0) for p in self.pairs}
-            self.seen.append((occupancy, variance, reach, to_come))
+            plan = max(16.0 * first, 1.25 * so_far)  # rows that there will be
+            to_come = {p: max((recent[p] + 0.5) / size * (plan - so_far), 1.0) for p in self.pairs}
+            wanted = {p: occupancy[p] * (plan - first) / (15.0 * first) for p in self.pairs}
+            self.seen.append((occupancy, variance, reach, to_come, wanted))
             for p in self.pairs:
                 recent[p] = 0.6 * recent[p] + self.visits(block, p)
-            size, left = 0.6 * size + self.size(block), left - self.size(block)
+            size, so_far = 0.6 * size + self.size(block), so_far + self.size(block)
 
     def quotas(self, tau, side):
         given, u = dict.fromkeys(self.pairs, 0.0), []
-        for (occupancy, _, reach, to_come), block in zip(self.seen, self.blocks, strict=True):
+        for (_, _, reach, to_come, wanted), block in zip(self.seen, self.blocks, strict=True):
             u.append(
-                {
-                    p: min(max(occupancy[p] - given[p], 0.0) / to_come[p], 0.4 / (tau * reach[side][p]))
-                    for p in self.pairs
-                }
+                {p: min(max(wanted[p] - given[p], 0.0) / to_come[p], 0.4 / (tau * reach[side][p])) for p in self.pairs}
             )
             for p in self.pairs:
                 given[p] += u[-1][p] * self.visits(block, p)
@@ -223,7 +222,7 @@ class NaiveOwn:
         return (down, up) if p not in self.reaches else (min(down, self.reaches[p][0]), min(up, self.reaches[p][1]))
 
     def ellipsoid(self, c, weight, Q, error):
-        _, variance, reach, to_come = self.seen[0]
+        _, variance, reach, to_come, _ = self.seen[0]
         log_x = [-0.5 * x * x - log_sum([-0.5 * y * y for y in X]) for x in X]
         found = {}
         for p in self.pairs:
@@ -302,7 +301,7 @@ class NaiveOwn:
     def direction(self, kind, side):
         part, width, weight = kind
         level = self.level - math.log(weight * self.parts[side])
-        occupancy, variance, reach, to_come = self.seen[0]
+        occupancy, variance, reach, to_come, _ = self.seen[0]
         error = math.sqrt(sum(occupancy[p] ** 2 * variance[p] / to_come[p] for p in self.pairs))
         tau = part * math.sqrt(2.0 * level) / max(error, 1e-9 * max(max(r.values()) for r in reach))
         u = self.quotas(tau, side)
@@ -315,6 +314,8 @@ class NaiveOwn:
         one["noise"] = self.noises(total, P, inverse)
         one["value"] = sum(x * V[s] for s, x in enumerate(self.start))
         one["v"] = {p: self.occupancy(inverse, self.start, p) / total[p] if total[p] > 0.0 else 0.0 for p in self.pairs}
+        known = [p for p in self.pairs if total[p] > 0.0]
+        one["short"] = sum(one["v"][p] * total[p] for p in known) / sum(total[p] for p in known)
         one["Q"] = [dict.fromkeys(self.pairs, 0.0) for _ in self.blocks]
         for e, block in enumerate(self.blocks):
             for row in block:
@@ -322,7 +323,7 @@ class NaiveOwn:
                     one["Q"][e][row[:2]] += row[4] * (row[2] + self.alpha * V[row[3]] - q[row[:2]]) ** 2
         one["expected"], best = (math.inf, 1.0), max(range(len(g)), key=lambda j: g[j][1])
         for x in TIMES:
-            t = x / (tau * g[best][0]) if g[best][0] > 0.0 else math.inf
+            t = one["short"] * x / (tau * g[best][0]) if g[best][0] > 0.0 else math.inf
             a = self.shares(one, {p: one["v"][p] / t for p in self.pairs})
             if a is not None:
                 used = sum(self.omega(one, a, e, p) * one["Q"][e][p] for e in range(len(u)) for p in self.pairs)
@@ -442,10 +443,10 @@ class NaiveOwn:
     # ---- one direction, where the box stays wide
 
     def thin_end(self, side):
-        """The best of all kinds at t = 1.1 / tau, and of the best two near it."""
+        """The best of all kinds at t = 1.1 / tau, in units of what v is on the whole, and of the best two near it."""
         sign = (1.0, -1.0)[side]
         kinds = [self.direction(kind, side) for kind in KINDS]
-        units = [1.1 / (one["tau"] * max(one["g"], key=lambda g: g[1])[0]) for one in kinds]
+        units = [1.1 * one["short"] / (one["tau"] * max(one["g"], key=lambda g: g[1])[0]) for one in kinds]
         ends = [sign * one["value"] - self.thin_radius(one, t, sign) for one, t in zip(kinds, units, strict=True)]
         order = sorted(range(len(kinds)), key=lambda i: ends[i], reverse=True)
         tried = [(kinds[i], x * units[i]) for i in order[:2] for x in (0.75, 0.85, 0.93, 1.07, 1.25)]

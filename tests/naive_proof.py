@@ -147,33 +147,41 @@ class Naive:
         return bisect(lambda x: log_sum([c + rate * x for c, rate in terms]) - level, 0.0, above)
 
     def prior(self, level, low, high):
-        """A Cauchy density of log lambda in steps of .15, around the rate for rows spread evenly over all pairs."""
+        """A Cauchy density of log lambda in steps of .15, around the rate for 700 rows of a pair."""
         unit = max(high - low, 1e-3 * max(abs(low), abs(high))) or 1.0
-        N = len(self.rows)
-        centre = 0.5 * math.log(2.0 * (level + 2.0) * self.S * self.A / N) - math.log(0.25 * unit)
-        reach = math.log(4.0 / (1.0 - self.alpha)) + 0.5 * math.log(max(N, 2))
+        centre = 0.5 * math.log(2.0 * (level + 2.0) / 700.0) - math.log(0.25 * unit)
+        reach = math.log(4.0 / (1.0 - self.alpha)) + 0.5 * math.log(1e7 / 700.0)
         steps = [-reach + 0.15 * k for k in range(math.ceil((2.0 * reach + 0.15) / 0.15))]
-        density = [1.0 / (1.0 + (u / 0.6) ** 2) for u in steps]
+        density = [1.0 / (1.0 + u**2) for u in steps]
         return [math.exp(centre + u) for u in steps], [math.log(x / sum(density)) for x in density]
 
     # ---- event 2
 
     def ball(self, pair):
-        """(centre, radius): of all rows or of the last block alone, whichever is smaller."""
-        begins = [0] if len(self.blocks) == 1 else [0, len(self.blocks) - 1]
+        """(centre, radius): of all rows or of those after the first part alone, whichever is smaller."""
+        begins = [(0, 1.0)] if len(self.blocks) == 1 else [(0, 1.0), self.first_part()]
         best = {}, math.inf
-        for begin in begins:
+        for begin, weight in begins:
             past = [self.successor(row) for b in range(begin) for row in self.of(pair, b)]
             now = [self.successor(row) for b in range(begin, len(self.blocks)) for row in self.of(pair, b)]
             if not now:
                 continue
-            level = math.log(self.S * self.A / (0.1 * self.delta / len(begins)))
+            level = math.log(self.S * self.A / (weight * 0.1 * self.delta / len(begins)))
             frequencies = {s: now.count(s) / len(now) for s in now}
             likelihood = sum(math.log(frequencies[s]) for s in now)
             radius = (level + likelihood - self.code(past, now)) / len(now)
             if radius < best[1]:
                 best = frequencies, radius
         return best
+
+    def first_part(self):
+        """(blocks, weight): what may be foreseen from ends after 64 x 8^k rows, each with its weight."""
+        ends = [sum(map(len, self.blocks[: e + 1])) for e in range(len(self.blocks) - 1)]
+        grid = {round(8 ** (j / 2)) for j in range(19)} | {round(2 ** (i / 4)) for i in range(24, 109)}
+        if all(end in grid for end in ends):
+            rows = max(k for k in (64, 512, 4096) if 6 * k <= len(self.rows))
+            return ends.index(rows) + 1, {64: 0.08, 512: 0.18, 4096: 0.32}[rows]
+        return min(range(1, len(self.blocks)), key=lambda e: abs(math.log(8 * ends[e - 1] / len(self.rows)))), 1.0
 
     def code(self, past, now):
         """log q: six Dirichlet priors, alike likely, each predicts every successor from those before it."""

@@ -14,7 +14,7 @@ import pytest
 import dualq
 from dualq import problems
 from dualq.base.errors import CheckpointError, LogError
-from dualq.logs.blocks import BLOCKS, FINE, counts_in_blocks
+from dualq.logs.blocks import counts_in_blocks
 from dualq.worlds import sample_log as shipped
 
 
@@ -118,7 +118,7 @@ def test_training_on_a_table_is_training_on_its_rows(two, tmp_path):
 def test_blocks_are_the_log_in_time_order(two, held, tmp_path):
     two.to_parquet(tmp_path / "log.parquet")
     blocks = counts_in_blocks(two if held == "arrays" else dualq.read_log(tmp_path / "log.parquet"))
-    assert len(blocks) == BLOCKS - 1 + FINE  # the last of the coarse ones, and what is fine of it
+    assert len(blocks) == 7 + 22  # up to 512 rows, and then 22 times a quarter of a doubling
     merged = blocks[0]
     for block in blocks[1:]:
         merged = merged.merge(block)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,6 @@ import dualq
 from dualq import problems
 from dualq.base.transitions import Rows
 from dualq.logs import stream as stream_module
-from dualq.logs.blocks import counts_in_blocks
 
 
 def read_all(stream, chunk, state=None):
@@ -60,13 +61,9 @@ def test_rows_of_many_episodes_that_stand_in_time_order_come_in_time_order(time)
     columns = {"state": rng.integers(0, 5, 4000), "action": [0] * 4000, "reward": np.arange(4000.0), "shop": shop}
     log = dualq.read_log({**columns, "day": day}, episode="shop", time=time)
     np.testing.assert_array_equal(read_all(log.stream(), 1000)[2], np.arange(3950.0))
-    blocks = counts_in_blocks(log, blocks=3, fine=0)
-    assert [block.total for block in blocks] == [246, 741, 2963]
-    assert [block.reward_sum.sum() for block in blocks] == [
-        sum(range(246)),
-        sum(range(246, 987)),
-        sum(range(987, 3950)),
-    ]
+    cuts = [0, 246, 987, 3950]
+    blocks = log.counts_between(cuts)
+    assert [block.reward_sum.sum() for block in blocks] == [sum(range(i, j)) for i, j in pairwise(cuts)]
 
 
 def test_where_time_begins_anew_episodes_stay_together():

@@ -10,15 +10,17 @@ from naive_own import NaiveOwn
 
 import dualq
 from dualq import problems
+from dualq.logs.blocks import FIRSTS, borders_of, first_of
 from dualq.logs.counts import Counts
 from dualq.proof import proving
 from dualq.proof.directions import KINDS, direction
-from dualq.proof.evidence import evidence_of, merged_counts
-from dualq.proof.foresight import foresee
+from dualq.proof.evidence import First, cut_beforehand, evidence_of, first_part, merged_counts
+from dualq.proof.foresight import foresee, quotas
 from dualq.proof.isotropic import LOG_WEIGHTS, NODES, ellipsoid, norm, psi_ratio
+from dualq.proof.ledger import Ledger
 from dualq.proof.martingale import Aim, Box, log_martingale, own_value, reach_of
 from dualq.proof.own_rows import errors_of, fitted, own_rows
-from dualq.proof.own_value import coarse, decided_start, foreseen_start, foresighted, prior_of
+from dualq.proof.own_value import OwnEvent, coarse, decided_start, foreseen_start, foresighted, prior_of, shared_out
 from dualq.proof.prior import GRID, Prior, on_grid
 from dualq.proof.questions import question_of
 from dualq.proof.total_variance import settle, thin_end, varied
@@ -289,8 +291,8 @@ def test_blocks_are_joined_by_their_lengths_alone():
     log = problems.two_state().record(4096, 0)
     blocks = dualq.counts_in_blocks(log)
     ends = np.cumsum([block.total for block in blocks])
-    assert len(blocks) == 5 + 12  # five before an eighth of the rows, twelve after
-    assert [block.total for block in coarse(blocks)] == [4, 12, 48, 192, 768, 3072]
+    assert len(blocks) == 7 + 12  # seven up to 512 rows, twelve after
+    assert [block.total for block in coarse(blocks)] == [1, 2, 5, 15, 41, 117, 331, 936, 2648]
     parts = foresighted(blocks)
     assert parts[0].total == 512
     assert len(parts) == 13
@@ -298,6 +300,91 @@ def test_blocks_are_joined_by_their_lengths_alone():
     doubling = log.counts_between([0, 512, 1024, 2048, 4096])
     assert coarse(doubling) == doubling
     assert ends[-1] == sum(part.total for part in parts) == 4096
+    other = log.counts_between([0, 300, 500, 4096])  # cut as nobody else would: about an eighth, and it costs nothing
+    assert foresighted(other)[0].total == 500
+    assert first_part(np.array([300, 500, 4096]), 4) == First(2, 0.0)
+
+
+def test_who_ends_a_log_moves_no_border():
+    # Borders are the same for all lengths, but for the last; what differs is which first part there is, and all of them
+    # have weights that add up to no more than 1.
+    cuts = {rows: borders_of(rows, 4)[1:-1] for rows in range(2, 5_000)}
+    for rows, some in cuts.items():
+        ends = np.array([*some, rows])
+        first = first_part(ends, 4)
+        assert cut_beforehand(ends)
+        assert (first is None) == (rows < 192)
+        if first is not None:
+            assert ends[first.blocks - 1] in FIRSTS
+            assert first.price == pytest.approx(np.log(1.0 / FIRSTS[ends[first.blocks - 1]]))
+    log = problems.two_state().record(4_999, 0)
+    for rows in (5, 100, 383, 384, 1_000, 3_071, 3_072, 4_999):
+        ends = np.cumsum([block.total for block in coarse(log.counts_between(borders_of(rows, 4)))])
+        assert ends[:-1].tolist() == [end for end in (1, 3, 8, 23, 64, 181, 512, 1448, 4096) if end < rows]
+    assert sum(FIRSTS.values()) <= 1.0
+    assert first_of(1_000_000, 200) == 32_768
+    assert first_of(1_000_000, 9_000) == 262_144  # an eighth of it has four rows a pair
+
+
+def test_what_is_foreseen_does_not_know_how_many_rows_will_come():
+    # The same rows, ended at different places: what was foreseen for the rows that both have is the same, and so is
+    # what each may fail with.
+    base = problems.garnet(4, 2, 3, discount=0.8, seed=2)
+    log = base.record(2_900, 3)
+    policy, parts, seen, levels = np.eye(2)[[0, 1, 1, 0]], {}, {}, {}
+    for rows in (1_600, 2_000, 2_900):
+        short = dualq.ArrayLog(
+            log.state[:rows], log.action[:rows], log.reward[:rows], log.next_state[:rows], 4, 2, reward_range=(0.0, 1.0)
+        )
+        blocks, merged = dualq.counts_in_blocks(short), short.counts()
+        parts[rows] = foresighted(blocks)
+        own = own_rows(evidence_of(parts[rows], merged), policy, base.start, 0.8)
+        seen[rows] = foresee(own, base.start, (0.0, 1.0), np.append(np.ones(4, bool), False))
+        account = Ledger(0.05)
+        levels[rows] = [share.delta for share in shared_out(blocks, account)]
+    shared = len(parts[1_600]) - 2  # the last block of the shortest is cut short
+    for rows in (2_000, 2_900):
+        for one, other in zip(seen[1_600][:5], seen[rows][:5], strict=True):
+            np.testing.assert_array_equal(one[: shared + 1], other[: shared + 1])
+        np.testing.assert_array_equal(quotas(seen[1_600], 2.0, 0)[:shared], quotas(seen[rows], 2.0, 0)[:shared])
+    assert levels[1_600] == levels[2_000] == levels[2_900] == pytest.approx([0.03, 0.02])
+
+
+def test_a_short_log_has_no_more_of_delta():
+    log = problems.two_state().record(100, 0)  # too short for a first part
+    ledger = Ledger(0.05)
+    pairs, own = shared_out(dualq.counts_in_blocks(log), ledger)
+    assert own is None
+    assert pairs.delta == pytest.approx(0.03)
+    assert [one.spent for one in ledger.accounts] == pytest.approx([0.0, 0.02])
+
+
+def test_the_first_part_is_paid_for():
+    # that of 512 rows has .18 of all; cut as nobody else would, it was chosen beforehand and costs nothing
+    log = problems.two_state().record(4_096, 0)
+    levels = []
+    for blocks in (dualq.counts_in_blocks(log), log.counts_between([0, 512, 1000, 2000, 4096])):
+        levels.append(OwnEvent(foresighted(blocks), log.counts(), None, Ledger(0.02)).level)
+    assert levels == pytest.approx([np.log(1.0 / (0.02 * 0.18)), np.log(1.0 / 0.02)])
+
+
+def test_the_promise_holds_for_whoever_stops_when_it_looks_best():
+    # 12 logs, each asked at five lengths from 1,500 to 12,000 rows, and ended where a bound is furthest beyond
+    # the truth. A bound may be wrong somewhere in .05 of logs: more than 4 of 12 have a chance below 2e-4.
+    base, broken = problems.two_state(), 0
+    policy = dualq.solve(base.mdp).primal_policy
+    truth = float(base.start @ policy.value(base.mdp))
+    for seed in range(12):
+        log, over = base.record(12_000, seed), -np.inf
+        for rows in (1_500, 2_400, 4_000, 7_300, 12_000):
+            short = dualq.ArrayLog(
+                log.state[:rows], log.action[:rows], log.reward[:rows], log.next_state[:rows], 2, 2,
+                reward_range=base.mdp.reward_range,
+            )  # fmt: skip
+            found = dualq.certificate_of(dualq.counts_in_blocks(short), policy, base.mdp.discount, base.start)
+            over = max(over, found.lower - truth, truth - found.policy_upper)
+        broken += over > 1e-9
+    assert broken <= 4
 
 
 def test_the_start_is_foreseen_from_the_first_rows():
@@ -414,11 +501,11 @@ def test_of_many_states_with_few_rows_each_something_is_proven(logs):
         blocks, counts = dualq.counts_in_blocks(log), log.counts()
         prior = prior_of(blocks, counts, 0.95)
         policies = prior.cheapest(np.eye(2)[counts.visits.argmax(axis=1)])
-        known = dualq.TablePolicy(policies[40])
+        known = dualq.TablePolicy(policies[12])
         found = dualq.certificate_of(blocks, known, 0.95, start, value_range=(0.0, 1.0))
         broken += not found.lower <= value(known.matrix) <= found.policy_upper
-        assert prior.price(policies[40]) < 8.0  # that of another policy is the higher, the more states differ
-        assert prior.price(policies[40][:, ::-1]) > 220.0
+        assert prior.price(policies[12]) < 8.0  # that of another policy is the higher, the more states differ
+        assert prior.price(policies[12][:, ::-1]) > 220.0
         assert start @ found.per_state["lower"] < 0.01
         assert found.lower > 0.4
         assert found.policy_upper < 0.8

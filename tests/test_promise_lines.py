@@ -59,7 +59,7 @@ def test_blocks_are_cut_in_the_order_of_time(shuffled):
     order = np.random.default_rng(1).permutation(len(columns["t"])) if shuffled else np.arange(len(columns["t"]))
     blocks = counts_in_blocks(read({name: column[order] for name, column in columns.items()}))
     N = len(order)
-    cuts = sorted({0, N, *(int(N / 4**k) for k in range(1, 6)), *(round(N / 8 ** (k / 12)) for k in range(1, 13))})
+    cuts = [0, 1, 3, 8, 23, 64, *(round(64 * 2 ** (k / 4)) for k in range(1, 30) if 64 * 2 ** (k / 4) < N), N]
     assert [block.total for block in blocks] == [j - i for i, j in pairwise(cuts)]
     for block, (i, j) in zip(blocks, pairwise(cuts), strict=True):
         visits = np.zeros((3, 2), int)

@@ -32,7 +32,7 @@ class Case:
     def __init__(self, seed):
         rng = np.random.default_rng(seed)
         self.ends, self.shift = seed % 2 == 1, (0.0, -3.0, 5.0)[seed % 3]
-        cuts = ([0, 400], [0, 100, 400], [0, 25, 140, 420])[(seed + seed // 3) % 3]
+        cuts = ([0, 400], [0, 64, 181, 420], [0, 25, 140, 420])[(seed + seed // 3) % 3]
         P = rng.dirichlet(np.ones(S), size=(S, A))
         s, self.rows = 0, []
         for _ in range(cuts[-1]):

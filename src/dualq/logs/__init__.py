@@ -18,7 +18,10 @@ from dualq.base.faces import face
 
 if TYPE_CHECKING:
     from dualq.logs.array_log import ArrayLog as ArrayLog
+    from dualq.logs.blocks import BORDERS as BORDERS
+    from dualq.logs.blocks import FIRSTS as FIRSTS
     from dualq.logs.blocks import counts_in_blocks as counts_in_blocks
+    from dualq.logs.blocks import first_of as first_of
     from dualq.logs.checks.between import between as between
     from dualq.logs.checks.between_numbers import between_numbers as between_numbers
     from dualq.logs.checks.bins import inside_cells as inside_cells

@@ -72,7 +72,10 @@ def bootstrap(
         value_range=ask.value_range,
         per_state=per_state(merged, lower, upper, upper_supported, behaviour_low, behaviour_high),
         causes={},
-        assumptions=("bootstrap: approximate, it holds less often than it says", *assumptions_of(merged, ask)[1:]),
+        assumptions=(
+            "bootstrap: approximate, it holds less often than it says",
+            *assumptions_of(blocks, merged, ask)[1:],
+        ),
         _pairs=(),
         ledger=ledger,
     )

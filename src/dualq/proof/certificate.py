@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from dualq.base import Label, count, door
 from dualq.logs import Counts
+from dualq.proof.evidence import cut_beforehand
 from dualq.proof.ledger import Ledger
 from dualq.proof.questions import Question
 
@@ -171,7 +172,7 @@ def rows_needed(rows: int, enough: Callable[[int], bool]) -> int | None:
     return FACTORS[first] * rows if first < len(FACTORS) else None
 
 
-def assumptions_of(counts: Counts, ask: Question) -> tuple[str, ...]:
+def assumptions_of(blocks: Sequence[Counts], counts: Counts, ask: Question) -> tuple[str, ...]:
     """What the numbers rest on, one sentence each."""
     low, high = counts.reward_range
     states, actions = count(len(counts.states), "state"), count(len(counts.actions), "action")
@@ -183,6 +184,7 @@ def assumptions_of(counts: Counts, ask: Question) -> tuple[str, ...]:
         f"what is earned over time is in {value} ({'given' if ask.range_given else 'from the rewards'})",
         ends,
     )
+    beforehand = cut_beforehand(np.cumsum([block.total for block in blocks]))
     at_once = (
         "what an action earns depends on the state and the action only: not on what came before, nor on the time",
     )
@@ -193,7 +195,12 @@ def assumptions_of(counts: Counts, ask: Question) -> tuple[str, ...]:
         f"rewards are in [{low:g}, {high:g}] ({known})",
         "rows were cut off independently of what happened, and none is missing because of what it showed",
         "the state includes everything that matters and that the decisions were based on",
-        "no decision was based on later rows of the log, and nobody chose its length by looking at its rows",
+        "no decision was based on later rows of the log",
+        *(
+            ()
+            if beforehand
+            else ("nobody chose the log's length, or where to cut it into blocks, by looking at its rows",)
+        ),
         "the starting states and the available actions are as given",
         "this is the only look at the log: every other discount, period, column or bin that was tried is another look"
         if ask.looks == 1

@@ -64,7 +64,7 @@ def confidence_sets(
 
     def noise(references: Array, account: Ledger) -> tuple[Array, Array]:
         level = account.level(sides=2, pairs=N.size)
-        return noise_of(ev, references, alpha, merged.reward_range, level, merged.total, shown)
+        return noise_of(ev, references, alpha, merged.reward_range, level, shown)
 
     return _sets(ev, alpha, r, references_of(blocks, ev, alpha), noise, ledger)
 
@@ -81,7 +81,7 @@ def known_confidence_sets(
         if not references.any():
             return np.zeros((2, rho.size)), np.zeros(rho.size)
         level = account.level(sides=2, pairs=rho.size)
-        return noise_of(quiet, references, alpha, (-half, half), level, merged.total)[0], np.zeros(rho.size)
+        return noise_of(quiet, references, alpha, (-half, half), level)[0], np.zeros(rho.size)
 
     return _sets(ev, alpha, rho.ravel(), references_of(blocks, ev, alpha), noise, ledger)
 

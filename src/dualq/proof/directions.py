@@ -27,18 +27,18 @@ Array = np.ndarray
 
 # (tau in units of the foreseen best, spread of g, weight): what was tried on simulated logs
 KINDS = (
-    (1.6, 0.35, 0.10),
-    (1.1, 0.35, 0.10),
-    (1.1, 0.12, 0.04),
-    (0.7, 0.35, 0.05),
-    (0.35, 0.35, 0.03),
+    (3.0, 0.35, 0.05),
+    (2.0, 0.35, 0.08),
+    (1.3, 0.35, 0.10),
+    (0.8, 0.35, 0.06),
+    (0.4, 0.35, 0.04),
     (0.15, 0.35, 0.02),
-    (0.06, 0.35, 0.02),
+    (0.06, 0.35, 0.01),
 )
 NARROW, FLAT = np.arange(-3.0, 3.01, 0.5), np.array([0.0, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0])
 FLAT_SHARE = 0.03  # of the weight of g, spread over FLAT
 INFLATED = 1.6  # what Q(V) is expected to be, of Q^, where t is chosen
-TIMES = np.exp(np.linspace(-1.0, 1.5, 16))  # 1 / tau times these are tried for t
+TIMES = np.exp(np.linspace(-1.0, 1.5, 16))  # what v is on the whole, divided by tau, times these is tried for t
 CLOSER = (0.9, 1.0, 1.1)  # times the best of them, with all terms
 ROUNDS = 40  # until the weights fit their own d
 
@@ -57,6 +57,7 @@ class Direction(NamedTuple):
     level: float
     value: float  # eta' V^
     v: Array  # (K,) lambda^ / sum n u
+    short: float  # the same of all pairs together: how many times fewer rows came than were planned for
 
 
 def direction(
@@ -82,7 +83,9 @@ def direction(
     phi = INFLATED * (omega * squares).sum(axis=1).T
     logs = np.where(alive.all(axis=1).T, log_w - phi, -np.inf)
     v = np.where(model.total > 0.0, model.occupancy / np.where(model.total > 0.0, model.total, 1.0), 0.0)
-    return Direction(u, model, off, squares, theta, log_w, omega, logs, level, float(rows.start @ model.V[:-1]), v)
+    value, short = float(rows.start @ model.V[:-1]), float(model.occupancy[model.total > 0.0].sum())
+    short = short / float(model.total.sum()) if short > 0.0 else 1.0  # it never comes to a pair with rows: any will do
+    return Direction(u, model, off, squares, theta, log_w, omega, logs, level, value, v, short)
 
 
 def rates(seen: Foresight, part: float, side: int, level: float) -> tuple[float, Array]:
@@ -102,7 +105,7 @@ def multiples(width: float) -> tuple[Array, Array]:
 def expected(one: Direction) -> tuple[float, float]:
     """(bound, t): about how far the value can be off, and the t that makes it so; no bound, to choose by."""
     best = np.inf, 1.0
-    for t in TIMES / one.theta[np.argmax(one.log_w)]:
+    for t in one.short * TIMES / one.theta[np.argmax(one.log_w)]:
         a = np.zeros(one.logs.shape)
         if _shares(one.v / t, one.theta, one.logs, one.model.total > 0.0, a):
             used = (np.einsum("pj,jep->ep", a, one.omega) * one.squares).sum()

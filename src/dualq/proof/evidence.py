@@ -9,12 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from dualq.base import LogError, checked_interval
-from dualq.logs import Counts, all_counts
+from dualq.logs import BORDERS, FIRSTS, Counts, all_counts, first_of
 
 Array = np.ndarray
 
 LOST = 4.0 * np.finfo(float).eps  # of a sum of squares, by rounding
 FAR = 100.0  # times their range: rewards that are so far from 0 are moved there before anything is computed
+FIRST = 1.0 / 8.0  # of the rows, from which all is foreseen, where blocks are cut as somebody wanted
 FEWEST_UNPAID = 100  # rows before the end, all without pay, from which it is taken that only the end pays
 
 
@@ -41,6 +42,33 @@ class Evidence(NamedTuple):
         if busy.size:
             sums[..., busy] = np.add.reduceat(weights, self.indptr[busy], axis=-1)
         return sums
+
+
+def cut_beforehand(ends: Array) -> bool:
+    """Whether blocks that end after so many rows are cut where every log is: the last end may be anywhere."""
+    return BORDERS.issuperset(ends[:-1].tolist())
+
+
+class First(NamedTuple):
+    """The first part of a log's rows, from which what is later is foreseen."""
+
+    blocks: int  # how many of them it has
+    price: float  # log of 1 / its weight among all first parts that a log may have
+
+
+def first_part(ends: Array, pairs: int) -> First | None:
+    """Of blocks that end after so many rows, of so many pairs in all; None where no border will do.
+
+    Where they are cut as every log is, one of FIRSTS ends it; else it is about an eighth, and was chosen beforehand.
+    """
+    if cut_beforehand(ends):
+        rows = first_of(int(ends[-1]), pairs)
+        if rows is None or rows not in ends[:-1]:
+            return None
+        return First(int(np.searchsorted(ends, rows)) + 1, -float(np.log(FIRSTS[rows])))
+    parts = ends / max(ends[-1], 1)
+    near = [i for i, part in enumerate(parts[:-1], 1) if FIRST / 4.0 <= part <= FIRST * 3.0]
+    return First(min(near, key=lambda i: abs(np.log(parts[i - 1] / FIRST))), 0.0) if near else None
 
 
 def evidence_of(blocks: Sequence[Counts], merged: Counts) -> Evidence:

@@ -24,7 +24,9 @@ Array = np.ndarray
 AT_A_TIME = 50_000  # pairs: between two of these somebody may stop the program
 SPACING = 0.15  # between the logarithms of two rates
 TYPICAL = 0.25  # of the rewards' range: the standard deviation of r + alpha V(s') that the rates suit best ...
-SHARP = 0.6  # ... and how sharply, in the logarithm
+ROWS = 700.0  # ... of a pair with so many rows ...
+SHARP = 1.0  # ... and how sharply, in the logarithm
+MOST_ROWS = 1e7  # of a pair, from which on no smaller rates are tried
 
 
 def noise_of(
@@ -33,7 +35,6 @@ def noise_of(
     alpha: float,
     reward_range: tuple[float, float],
     level: float,
-    rows: int,
     shown: Array | None = None,
 ) -> tuple[Array, Array]:
     """B and B' (2, pairs), and the rewards' part of them (pairs,); f_e (blocks, S + 1); delta = exp(-level) a side.
@@ -62,7 +63,7 @@ def noise_of(
         spread.append(evidence.per_pair(evidence.scatter[e] + n[e] * off**2))
         scatter_r.append(evidence.per_pair(evidence.scatter[e]))
     spread, sides = np.array(spread), np.array(scales).transpose(1, 0, 2)  # (blocks, pairs), (2, blocks, pairs)
-    rates, weights = _prior(level, rows, evidence, (low, high), alpha)
+    rates, weights = _prior(level, (low, high), alpha)
     visits = evidence.per_pair(n)
     noise = np.full((2, N.shape[1]), np.inf)
     for side, scale in enumerate(sides):
@@ -75,12 +76,11 @@ def noise_of(
     return noise, np.minimum(part, 1.0)
 
 
-def _prior(level: float, rows: int, evidence: Evidence, reward_range: tuple[float, float], alpha: float):
+def _prior(level: float, reward_range: tuple[float, float], alpha: float):
     """The rates lambda and the logarithms of their weights: Cauchy in log lambda; fixed before any row is seen."""
-    S, A = evidence.shape
     unit = max(reward_range[1] - reward_range[0], 1e-3 * max(map(abs, reward_range))) or 1.0
-    centre = 0.5 * np.log(2.0 * (level + 2.0) * S * A / max(rows, 1)) - np.log(TYPICAL * unit)
-    reach = np.log(4.0 / (1.0 - alpha)) + 0.5 * np.log(max(rows, 2))
+    centre = 0.5 * np.log(2.0 * (level + 2.0) / ROWS) - np.log(TYPICAL * unit)
+    reach = np.log(4.0 / (1.0 - alpha)) + 0.5 * np.log(MOST_ROWS / ROWS)
     u = np.arange(-reach, reach + SPACING, SPACING)
     weights = -np.log1p((u / SHARP) ** 2)
     return np.exp(centre + u), weights - logsumexp(weights)

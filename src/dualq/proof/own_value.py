@@ -1,8 +1,10 @@
 """From the counts of a log to the interval of one policy's own value: the rows, the price, the box, the event.
 
 The blocks of a log serve two events. The one of pairs (confidence_sets.py) wants few blocks, each several times as long
-as the one before; the policy's own (martingale.py) wants one part to foresee from, about an eighth of the rows, and the
-rest in many blocks. Both ways to cut depend on the lengths of the blocks alone, never on what is in them.
+as the one before; the policy's own (martingale.py) wants one part to foresee from, between a quarter and a thirtieth of
+the rows, and the rest in many blocks. Both ways to cut depend on the lengths of the blocks alone, never on what is in
+them; where blocks are cut as `counts_in_blocks` does, the number of rows moves no border, and only says which of FIRSTS
+is the first part: it is one of so many, all of which hold together.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dualq.logs import Counts
-from dualq.proof.evidence import evidence_of, merged_counts
+from dualq.proof.evidence import First, evidence_of, first_part, merged_counts
 from dualq.proof.floors import Bound
 from dualq.proof.ledger import Ledger
 from dualq.proof.martingale import Aim, Box, OwnValue, own_value
@@ -24,10 +26,10 @@ from dualq.proof.questions import Question
 
 Array = np.ndarray
 
-APART = 3.9  # times as long as the one before: a block of the events of pairs
-FINE = 1.9  # blocks that are closer than this are joined to such
-FIRST = 1.0 / 8.0  # of the rows, from which everything is foreseen
+APART = 2.6  # times as many rows as at the last border: a border for the events of pairs
+FINE = 1.9  # where borders are closer than this anywhere, only such are kept
 DEAREST = 40.0  # log 1 / W: at such a price a policy's own value says less than the events of pairs
+PRIOR = {"prior over first parts and policies": 1}  # what that part of delta is spent on
 SHARE = 0.4  # of delta, for the policy's own value where it can be foreseen
 BESIDE = 0.2  # of the weights of floors, for the value from the states where the log's decisions were taken
 LOOSE = 0.01  # of these: states that were entered more often than left may owe so much
@@ -38,23 +40,22 @@ def coarse(blocks: Sequence[Counts]) -> list[Counts]:
     ends = np.cumsum([block.total for block in blocks])
     if len(blocks) < 3 or not (ends[1:] < FINE * ends[:-1]).any():
         return list(blocks)
-    kept, last = [len(blocks)], ends[-1]
-    for i in range(len(blocks) - 1, 0, -1):
-        if ends[i - 1] * APART <= last:
-            kept.append(i)
-            last = ends[i - 1]
-    cuts = [0, *reversed(kept)]
-    return [merged_counts(blocks[a:b]) for a, b in pairwise(cuts)]
+    cuts = [0]
+    for i, end in enumerate(ends[:-1], 1):  # from the front: later rows have no say in it
+        if cuts[-1] == 0 or end >= APART * ends[cuts[-1] - 1]:
+            cuts.append(i)
+    return [merged_counts(blocks[a:b]) for a, b in pairwise([*cuts, len(blocks)])]
 
 
 def foresighted(blocks: Sequence[Counts]) -> list[Counts] | None:
-    """The first part of the rows, and the blocks after it; None where no cut is near enough to an eighth of them."""
-    ends = np.cumsum([block.total for block in blocks]) / max(sum(block.total for block in blocks), 1)
-    near = [i for i, part in enumerate(ends[:-1], 1) if FIRST / 4.0 <= part <= FIRST * 3.0]
-    if not near:
-        return None
-    first = min(near, key=lambda i: abs(np.log(ends[i - 1] / FIRST)))
-    return [merged_counts(blocks[:first]), *blocks[first:]]
+    """The first part of the rows, and the blocks after it; None where no border will do."""
+    first = _first_of(blocks)
+    return None if first is None else [merged_counts(blocks[: first.blocks]), *blocks[first.blocks :]]
+
+
+def _first_of(blocks: Sequence[Counts]) -> First | None:
+    pairs = int(np.count_nonzero(sum(block.visits for block in blocks)))
+    return first_part(np.cumsum([block.total for block in blocks]), pairs)
 
 
 def foreseen_start(ask: Question, first: Counts) -> Array:
@@ -112,7 +113,8 @@ class OwnEvent:
     ):
         self.parts, self.merged, self.prior, self.beside = parts, merged, prior, beside
         self.evidence = evidence_of(parts, merged)
-        self.level = ledger.level(**{"prior over policies": 1})
+        first = _first_of(parts)
+        self.level = ledger.level(**PRIOR) + (0.0 if first is None else first.price)
 
     def interval(
         self, ask: Question, lows: Sequence[Bound], highs: Sequence[Bound], decided: Array | None = None
@@ -151,14 +153,22 @@ def aims_of(ask: Question, first: Counts, decided: Array | None, beside: bool) -
 
 
 def prior_of(blocks: Sequence[Counts], merged: Counts, alpha: float, allowed: Array | None = None) -> Prior | None:
-    """The prior over policies that a log's first rows give; None where nothing can be foreseen."""
-    parts = foresighted(blocks)
-    everything = np.ones(merged.shape, bool) if allowed is None else allowed
-    return None if parts is None else Prior(parts[0], merged, alpha, everything)
+    """The prior over policies that a log's first rows give; None where rows have no order."""
+    if len(blocks) == 1:
+        return None
+    first = (foresighted(blocks) or blocks)[0]
+    return Prior(first, merged, alpha, np.ones(merged.shape, bool) if allowed is None else allowed)
 
 
 def shared_out(blocks: Sequence[Counts], ledger: Ledger) -> tuple[Ledger, Ledger | None]:
-    """What the events of pairs have of delta, and what the policy's own value has, where it can be foreseen."""
-    if foresighted(blocks) is None:
+    """What the events of pairs have of delta, and what the policy's own value has, where rows have an order.
+
+    Also where they are too few to foresee anything: or else it would matter who ended the log when.
+    """
+    if len(blocks) == 1:
         return ledger, None
-    return ledger.take("events of pairs", 1.0 - SHARE), ledger.take("the policy's own value", SHARE)
+    pairs, own = ledger.take("events of pairs", 1.0 - SHARE), ledger.take("the policy's own value", SHARE)
+    if foresighted(blocks) is not None:
+        return pairs, own
+    own.level(**PRIOR)  # it is spent on first parts that end later
+    return pairs, None

@@ -114,7 +114,7 @@ def certified(
         values = centre / (1.0 - ask.alpha)
         low, high = (end - values for end in ask.value_range)
         there = certified(moved, merged_counts(moved), ask._replace(value_range=(low, high)), method, ledger, begin)
-        return dataclasses.replace(moved_back(there, values), assumptions=assumptions_of(merged, ask))
+        return dataclasses.replace(moved_back(there, values), assumptions=assumptions_of(blocks, merged, ask))
     found = METHODS[method](blocks, merged, ask, ledger, begin)
     return dataclasses.replace(found, rows_needed=_rows_needed(found, blocks, ask, ledger.delta, begin))
 
@@ -201,7 +201,7 @@ def proven(
         ceilings=_ceilings(model, best, merged, ask, supported, highest),
         per_state=table,
         causes=causes_of(model, eta, unknown, (f, floor), (best, ceiling_supported), (lower, supported, highest)),
-        assumptions=assumptions_of(merged, ask),
+        assumptions=assumptions_of(blocks, merged, ask),
         _pairs=wanted_pairs(merged, taken_off(model, eta, unknown, floor, 1.0)[0], MOST_WANTED),
         ledger=ledger,
     )

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from dualq.base import kernel
-from dualq.proof.evidence import Evidence
+from dualq.proof.evidence import Evidence, First, first_part
 from dualq.proof.ledger import Ledger
 
 Array = np.ndarray
@@ -44,12 +44,18 @@ def _log_rising(a: Array | float, n: Array) -> Array:
 
 
 def balls_of(ev: Evidence, ledger: Ledger) -> tuple[Array, Array]:
-    """Centre (entries,) and radius (pairs,) of a ball of successors: of all rows, or of the last block if smaller."""
-    names = {0: "all rows"} if len(ev.n) == 1 else {0: "all rows", len(ev.n) - 1: "the last block"}
+    """Centre (entries,) and radius (pairs,) of a ball of successors: of all rows, or of those after the first part."""
+    names: dict[str, First | None] = {"all rows": First(0, 0.0)}
+    if len(ev.n) > 1:  # also where rows are too few for a first part: what each may fail with must not depend on that
+        ends, pairs = np.cumsum(ev.n.sum(axis=1)).astype(int), int(np.count_nonzero(np.diff(ev.indptr)))
+        names["after the first part"] = first_part(ends, pairs)
     around, eps = np.zeros(ev.columns.size), np.full(ev.indptr.size - 1, np.inf)
-    for begin, account in zip(names, ledger.alike(*names.values()), strict=True):
-        past, n = ev.n[:begin].sum(axis=0), ev.n[begin:].sum(axis=0)
-        radius = divergence(ev, past, n, account.level(pairs=eps.size))
+    for first, account in zip(names.values(), ledger.alike(*names), strict=True):
+        level = account.level(pairs=eps.size)
+        if first is None:
+            continue
+        past, n = ev.n[: first.blocks].sum(axis=0), ev.n[first.blocks :].sum(axis=0)
+        radius = divergence(ev, past, n, level + first.price)
         smaller = radius < eps
         eps = np.where(smaller, radius, eps)
         around = np.where(smaller[ev.pair], n / np.maximum(ev.per_pair(n), 1.0)[ev.pair], around)

@@ -26,7 +26,7 @@ ROUNDS = 20  # until rho is enough for the rates that it asks for
 MORE = 1.02  # times what was needed: so that it soon is
 SHIFT = 0.18  # of a slope: more than a quarter would ask for ever larger rates
 TRIES, LESS = 6, 0.7  # of the slope, where even that is too much; what is missing is paid for
-TYPICAL = 1.1  # t, in units of 1 / tau: to choose kinds by
+TYPICAL = 1.1  # t, in units of what v is on the whole, divided by tau: to choose kinds by
 TIMES = (0.75, 0.85, 0.93, 1.07, 1.25)  # of that, tried too
 TRIED = 2  # kinds, the best at that t
 FEW = 3  # kinds, after which it is given up where none comes near
@@ -43,7 +43,7 @@ def thin_end(
     sign, kinds, screened = (1.0, -1.0)[side], [], []
 
     def ended(one: Direction, part: float) -> float:
-        t = part * TYPICAL / one.theta[np.argmax(one.log_w)]
+        t = part * TYPICAL * one.short / one.theta[np.argmax(one.log_w)]
         return sign * one.value - spread_radius(rows, one, V, q, t, sign)
 
     for i, kind in enumerate(reversed(KINDS)):  # the smallest rates first: they say most, where rows are few
