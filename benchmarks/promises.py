@@ -1,8 +1,10 @@
 """How often the certificate's promises hold, on problems with a known truth, and how wide they are.
 
 uv run --all-extras --group bench python benchmarks/promises.py [--replications 1000] [--only PART] [--first 0]
+                                                                [--kept FILE]
 
-PART is sharp, widths, coverage, reading or bins.
+PART is sharp, widths, coverage, reading or bins. With --kept coverage writes what each log said to a file, a line a
+log, and the table after each case; the same command goes on where it was stopped.
 
 Each replication records a new log, takes the plug-in optimum of that log as the policy, and asks for floor and ceiling.
 "Broken" counts replications where any of the certificate's bounds (floor, ceilings, the behaviour's interval; at the
@@ -20,6 +22,7 @@ printed.
 
 import argparse
 import functools
+import json
 import sys
 import time
 import warnings
@@ -32,7 +35,7 @@ from scipy.stats import binom
 
 import dualq
 from dualq import problems
-from dualq.proof.evidence import evidence_of
+from dualq.proof.evidence import evidence_of, merged_counts
 from dualq.proof.martingale import log_martingale
 from dualq.proof.own_rows import own_rows
 from dualq.proof.own_value import aims_of, decided_start, foresighted
@@ -109,6 +112,48 @@ def icu_sepsis():
     return problems.icu_sepsis()
 
 
+class Adaptive:
+    """Rows of two_state by someone who leaves an action alone as soon as it has paid less than the other so far."""
+
+    def __init__(self):
+        base = problems.two_state()
+        self.mdp, self.start = base.mdp, np.full(2, 0.5)
+
+    def record(self, rows, seed):
+        mdp, rng = self.mdp, np.random.default_rng(seed)
+        P, s = mdp.transitions.toarray().reshape(2, 2, 2), 0
+        paid, tried, found = np.zeros((2, 2)), np.ones((2, 2)), []
+        for _ in range(rows):
+            a = int(np.argmax(paid[s] / tried[s])) if rng.random() < 0.8 else int(rng.integers(2))
+            to = int(rng.random() < P[s, a, 1])
+            r = float(mdp.rewards[s, a]) + (to - P[s, a, 1])  # a reward that tells what came next
+            paid[s, a] += r
+            tried[s, a] += 1.0
+            found.append((s, a, r, to))
+            s = to
+        columns = (np.array(column) for column in zip(*found, strict=True))
+        return dualq.ArrayLog(*columns, 2, 2, reward_range=(0.0, 4.0))
+
+
+def adaptive():
+    return Adaptive()
+
+
+class Stopped(Adaptive):
+    """The same, and whoever records it stops when an action has paid most above what it pays in truth."""
+
+    def record(self, rows, seed):
+        log = super().record(rows, seed)
+        over = np.cumsum(log.reward - self.mdp.rewards[log.state, log.action]) / np.sqrt(np.arange(1, rows + 1))
+        end = rows // 2 + int(np.argmax(over[rows // 2 :])) + 1
+        columns = (column[:end] for column in (log.state, log.action, log.reward, log.next_state))
+        return dualq.ArrayLog(*columns, 2, 2, reward_range=(0.0, 4.0))
+
+
+def stopped():
+    return Stopped()
+
+
 # what is known of values beyond the rewards' range: only the end pays, and it pays 1
 KNOWN = {frozen_lake: (0.0, 1.0), icu_sepsis: (0.0, 1.0)}
 
@@ -119,6 +164,8 @@ CASES = [
     (garnet_settling, (30_000,), 1),
     (frozen_lake, (300, 3_000, 30_000), 1),
     (inventory, (300, 3_000, 30_000), 1),
+    (adaptive, (3_000,), 1),
+    (stopped, (6_000,), 1),
     (icu_sepsis, (100_000,), 100),
 ]
 
@@ -134,7 +181,8 @@ def replication(problem, size, seed, bootstrap):
     simulator, best = _truth(problem)
     mdp, eta = simulator.mdp, simulator.start
     log = simulator.record(size, seed)
-    counts, blocks = log.counts(), dualq.counts_in_blocks(log)
+    blocks = dualq.counts_in_blocks(log)
+    counts = merged_counts(blocks)
     policy = greedy(counts, mdp)
     ask = (policy, mdp.discount, eta)
     given = {"value_range": KNOWN.get(problem), "available": mdp.available}
@@ -150,7 +198,7 @@ def replication(problem, size, seed, bootstrap):
         broken_floor
         or broken_ceiling
         or certificate.policy_upper < eta @ value - rounding
-        or _over(certificate, log, policy, mdp) > rounding
+        or _over(certificate, counts, mdp, value) > rounding
         or not low - rounding <= eta @ usual <= high + rounding
         or (table["lower"] > value + rounding).any()
         or (table["upper"] < best - rounding).any()
@@ -175,35 +223,67 @@ def replication(problem, size, seed, bootstrap):
     return result
 
 
-def coverage(seeds, jobs, bootstraps=100):
-    rows, begun = [], time.time()
+AT_ONCE = 20  # logs, after which they are kept
+
+
+class Kept:
+    """What was found of each log, in a file that the same command goes on with; in memory alone where there is none."""
+
+    def __init__(self, path):
+        self.path, self.found = path, {}
+        if path is not None and path.exists():
+            for line in path.read_text().splitlines():
+                case, size, seed, *outcome = json.loads(line)
+                self.found[case, size, seed] = outcome
+
+    def add(self, case, size, seeds, outcomes):
+        new = {(case, size, seed): [float(x) for x in outcome] for seed, outcome in zip(seeds, outcomes, strict=True)}
+        self.found |= new
+        if self.path is not None:
+            with self.path.open("a") as file:
+                file.writelines(json.dumps([*key, *outcome]) + "\n" for key, outcome in new.items())
+
+
+def coverage(seeds, jobs, bootstraps=100, kept=None):
+    rows, begun, store = [], time.process_time(), Kept(kept)
+    side_by_side = joblib.Parallel(n_jobs=jobs, backend="multiprocessing" if jobs > 1 else "sequential")
     for problem, sizes, fewer in CASES:
-        count = max(len(seeds) // fewer, 1)
-        boots = min(count, 2 if fewer > 1 else bootstraps)
+        mine = seeds[: max(len(seeds) // fewer, 1)]
+        with_bootstrap = set(mine[: min(len(mine), 2 if fewer > 1 else bootstraps)])
         for size in sizes:
-            print(f"{time.time() - begun:5.0f} s: {problem.__name__} at {size:,} rows", file=sys.stderr, flush=True)
-            with_bootstrap = set(seeds[:boots])
-            asked = (joblib.delayed(replication)(problem, size, s, s in with_bootstrap) for s in seeds[:count])
-            side_by_side = joblib.Parallel(n_jobs=jobs, batch_size=20, backend="multiprocessing")
-            outcomes = np.array(side_by_side(asked), dtype=float)
-            broken = outcomes[:, :3].sum(axis=0).astype(int)
-            most = int(binom.isf(ALARM, count, DELTA))  # more than this would be evidence against 1 - delta
-            rows.append(
-                (
-                    problem.__name__,
-                    f"{size:,}",
-                    count,
-                    *broken,
-                    f"{most}: {'kept' if broken[2] <= most else 'BROKEN'}",
-                    f"{outcomes[:, 3].mean():.0%}",
-                    f"{np.nanmean(outcomes[:, 7]):.0%} of {boots}",
-                    f"{np.median(outcomes[:, 4]):.3g}",
-                    f"{np.median(outcomes[:, 5]):.3g}",
-                    f"{np.nanmedian(outcomes[:, 8]):.3g}",
-                    f"{outcomes[:, 6].mean():.0%}",
-                )
-            )
-            print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
+            name = problem.__name__
+            todo = [seed for seed in mine if (name, size, seed) not in store.found]
+            for some in (todo[i : i + AT_ONCE] for i in range(0, len(todo), AT_ONCE)):
+                asked = (joblib.delayed(replication)(problem, size, s, s in with_bootstrap) for s in some)
+                store.add(name, size, some, side_by_side(asked))
+            rows.append(_covered(name, size, np.array([store.found[name, size, seed] for seed in mine])))
+            print(f"{time.process_time() - begun:5.0f} CPU s", *rows[-1], sep=" | ", file=sys.stderr, flush=True)
+            if kept is not None:
+                _publish_coverage(rows)
+    _publish_coverage(rows)
+
+
+def _covered(name, size, outcomes):
+    """A row of the table."""
+    broken = outcomes[:, :3].sum(axis=0).astype(int)
+    most = int(binom.isf(ALARM, len(outcomes), DELTA))  # more than this would be evidence against 1 - delta
+    boots = outcomes[~np.isnan(outcomes[:, 7])]
+    return (
+        name,
+        f"{size:,}",
+        len(outcomes),
+        *broken,
+        f"{most}: {'kept' if broken[2] <= most else 'BROKEN'}",
+        f"{outcomes[:, 3].mean():.0%}",
+        f"{boots[:, 7].mean():.0%} of {len(boots)}" if len(boots) else "",
+        f"{np.median(outcomes[:, 4]):.3g}",
+        f"{np.median(outcomes[:, 5]):.3g}",
+        f"{np.median(boots[:, 8]):.3g}" if len(boots) else "",
+        f"{outcomes[:, 6].mean():.0%}",
+    )
+
+
+def _publish_coverage(rows):
     header = (
         "problem",
         "rows",
@@ -223,9 +303,11 @@ def coverage(seeds, jobs, bootstraps=100):
         "Simulated logs with a known truth, confidence .95, the policy is the plug-in optimum of the same log.\n"
         "`allowed` is how many broken logs a one-sided binomial test at 1e-3 would still accept; `any bound` counts\n"
         "floor, ceilings and the behaviour's interval, at the start and in every state, and the floor where the log's\n"
-        "decisions were taken. FrozenLake and ICU-Sepsis are given the value range [0, 1].\n\n" + markdown(header, rows)
+        "decisions were taken. FrozenLake and ICU-Sepsis are given the value range [0, 1]. adaptive: two_state, by\n"
+        "one who leaves an action alone as soon as it has paid less; stopped: the same, ended by looking when rewards\n"
+        "were luckiest.\n\n"
     )
-    publish("The certificate: how often its promises hold", text)
+    publish("The certificate: how often its promises hold", text + markdown(header, rows))
 
 
 # ---- widths
@@ -324,10 +406,10 @@ def like_the_shipped_one(seed):
     return c.lower, c.policy_upper, _true_value(fit, fit.policy.matrix), over, c.gain
 
 
-def _over(found, log, policy, mdp):
+def _over(found, counts, mdp, value):
     """How far the floor where decisions were taken is above the truth: never, in 1 - delta of logs."""
-    decided = decided_start(log.counts(), mdp.discount)
-    return -1.0 if decided is None else found.lower_decided - float(decided.e @ policy.value(mdp))
+    decided = decided_start(counts, mdp.discount)
+    return -1.0 if decided is None else found.lower_decided - float(decided.e @ value)
 
 
 def _true_value(fit, matrix, start=None):
@@ -339,39 +421,17 @@ def _true_value(fit, matrix, start=None):
     return float((fit.start if start is None else start)[states] @ dualq.TablePolicy(policy).value(mdp))
 
 
-def adaptive(seed, rows=3000):
-    """Rows of two_state by someone who leaves an action alone as soon as it has paid less than the other so far."""
-    mdp, rng = problems.two_state().mdp, np.random.default_rng(seed)
-    P, s = mdp.transitions.toarray().reshape(2, 2, 2), 0
-    paid, tried, found = np.zeros((2, 2)), np.ones((2, 2)), []
-    for _ in range(rows):
-        a = int(np.argmax(paid[s] / tried[s])) if rng.random() < 0.8 else int(rng.integers(2))
-        to = int(rng.random() < P[s, a, 1])
-        r = float(mdp.rewards[s, a]) + (to - P[s, a, 1])  # a reward that tells what came next
-        paid[s, a] += r
-        tried[s, a] += 1.0
-        found.append((s, a, r, to))
-        s = to
-    return dualq.ArrayLog(*(np.array(column) for column in zip(*found, strict=True)), 2, 2, reward_range=(0.0, 4.0))
-
-
-def adaptive_case(seed):
-    mdp = problems.two_state().mdp
-    log = adaptive(seed)
-    policy = greedy(log.counts(), mdp)
-    found = dualq.certificate_of(dualq.counts_in_blocks(log), policy, mdp.discount, np.full(2, 0.5))
-    truth = float(np.full(2, 0.5) @ policy.value(mdp))
-    return found.lower, found.policy_upper, truth, _over(found, log, policy, mdp)
-
-
 def simulated_case(problem, size, seed):
     simulator, _ = _truth(problem)
-    log = simulator.record(size, seed)
-    policy = greedy(log.counts(), simulator.mdp)
-    ask = (policy, simulator.mdp.discount, simulator.start)
-    found = dualq.certificate_of(dualq.counts_in_blocks(log), *ask, value_range=KNOWN.get(problem))
-    truth = float(simulator.start @ policy.value(simulator.mdp))
-    return found.lower, found.policy_upper, truth, _over(found, log, policy, simulator.mdp), found.regret
+    blocks = dualq.counts_in_blocks(simulator.record(size, seed))
+    counts = merged_counts(blocks)
+    policy = greedy(counts, simulator.mdp)
+    found = dualq.certificate_of(
+        blocks, policy, simulator.mdp.discount, simulator.start, value_range=KNOWN.get(problem)
+    )
+    value = policy.value(simulator.mdp)
+    over = _over(found, counts, simulator.mdp, value)
+    return found.lower, found.policy_upper, float(simulator.start @ value), over, found.regret
 
 
 def at_the_truth(problem, size, seed):
@@ -442,7 +502,9 @@ def sharp(seeds, jobs):
         off, regret = np.median(found[:, 2] - found[:, 0]), np.median(found[:, 4])
         bar = {garnet: "truth - floor <= .08", two_state: "regret <= .32"}.get(problem, "")
         rows.append((f"{problem.__name__}, {size:,} rows: truth - floor, regret", f"{off:.3g}, {regret:.3g}", bar))
-    side_by_side("two_state, adaptive, 3,000 rows", (joblib.delayed(adaptive_case)(s) for s in seeds))
+    for problem, size in ((adaptive, 3_000), (stopped, 6_000)):
+        asked = (joblib.delayed(simulated_case)(problem, size, s) for s in seeds)
+        side_by_side(f"{problem.__name__}, {size:,} rows", asked)
     for problem, size in ((two_state_wandering, 3_000), (garnet_settling, 30_000)):
         M = joblib.Parallel(n_jobs=jobs, batch_size=5)(joblib.delayed(at_the_truth)(problem, size, s) for s in seeds)
         error = np.std(M) / np.sqrt(len(M))
@@ -528,7 +590,8 @@ if __name__ == "__main__":
     parser.add_argument(
         "--bootstraps", type=int, default=100, help="logs of each case for which the bootstrap is asked"
     )
+    parser.add_argument("--kept", type=Path, help="where coverage keeps what it found, and goes on from")
     options = parser.parse_args()
-    PARTS["coverage"] = functools.partial(coverage, bootstraps=options.bootstraps)
+    PARTS["coverage"] = functools.partial(coverage, bootstraps=options.bootstraps, kept=options.kept)
     for part in [options.only] if options.only else PARTS:
         PARTS[part](range(options.first, options.first + options.replications), options.jobs)
