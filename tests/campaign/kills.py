@@ -35,7 +35,7 @@ from dualq.base import files
 
 for module in ("ibis.backends.duckdb", "duckdb", "pyarrow.parquet", "scipy.optimize", "scipy.stats", "dualq.offline"):
     import_module(module)
-for module in ("learning", "updating"):
+for module in ("learning", "updating", "evaluating", "comparison", "exported"):
     import_module(f"dualq.offline.{module}")
 for module in ("charts", "html", "terminal", "page"):
     import_module(f"dualq.app.report.{module}")
@@ -86,6 +86,17 @@ def saved_fit(folder: Path) -> object:
     return fit.policy.matrix.tobytes(), fit.expected, said["sha256"]
 
 
+def contents(folder: Path) -> object:
+    """What files hold; None: not all of them are there, and those that are there can be read."""
+    found = {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if not PART.fullmatch(path.name)}
+    for name, content in found.items():
+        if name.endswith(".json"):
+            json.loads(content)
+        assert content.endswith((b"\n", b">")), f"{name} is cut off"
+    numbers = [name for name in found if name.endswith((".json", ".csv"))]
+    return {name: found[name] for name in numbers} or None
+
+
 def jobs(folder: Path) -> list[Job]:
     """All that writes, in this folder."""
     one, two = write_log(folder / "one.csv", 1), write_log(folder / "two.csv", 2, first=2000)
@@ -101,10 +112,30 @@ def jobs(folder: Path) -> list[Job]:
 
         return put
 
+    def into(name: str, *words: str) -> Job:
+        """A command that writes into a folder, of which every file is whole and all are of one writing."""
+        place = folder / name
+        line = [
+            *words,
+            "--out",
+            str(place / "out.csv" if name == "act" else place / "p.json" if name == "export" else place),
+        ]
+
+        def put() -> None:
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir()
+
+        return Job(name, lambda: cli.run(line), lambda: contents(place), put)
+
+    judged = [str(two), *TOLD, "--policy"]
     learn, update = ["learn", str(two), *TOLD, "--out", str(run)], ["update", str(old), str(two), "--out", str(more)]
     return [
         Job("learn", lambda: cli.run(learn), lambda: saved_fit(run), again(run)),
         Job("update", lambda: cli.run(update), lambda: saved_fit(more), again(more)),
+        into("evaluate", "evaluate", *judged, str(old)),
+        into("compare", "compare", *judged, str(old), "--policy", "action = 'b' if state <= 1 else 'a'"),
+        into("act", "act", str(old), "--log", str(two)),
+        into("export", "export", str(old), "--to", "json"),
         training(folder / "train.ckpt"),
         reproducing(folder / "paper"),
         in_studio(folder / "studio", two),
@@ -222,7 +253,7 @@ def faults(number: int, seed: int, folder: Path, which: tuple[str, ...] | None =
             yield Fault(job.name, how, said.read_text(errors="replace")[-500:])
         try:
             found = job.seen()
-        except (CheckpointError, OSError, ValueError, KeyError) as error:
+        except (CheckpointError, OSError, ValueError, KeyError, AssertionError) as error:
             yield Fault(job.name, how, f"a part is there: {type(error).__name__}: {error}")
             continue
         if found not in (None, first, ends[job.name]):

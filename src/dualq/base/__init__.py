@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from dualq.base.files import save_arrays as save_arrays
     from dualq.base.files import verified as verified
     from dualq.base.files import write_whole as write_whole
+    from dualq.base.files import written_aside as written_aside
     from dualq.base.files import written_together as written_together
     from dualq.base.front_door import door as door
     from dualq.base.kernels import advance as advance

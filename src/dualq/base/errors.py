@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypedDict, Unpack, cast
+
+LONGEST, WORD = 1000, 60  # letters of a message; of a word in one that would be longer
 
 
 class ErrorParts(TypedDict, total=False):
@@ -45,13 +48,21 @@ class DualqError(Exception):
     action: object = None
 
     def __init__(self, message: str, **parts: Unpack[ErrorParts]) -> None:
-        super().__init__(" ".join(message.split("\n")))  # one line, whatever stands in it
+        super().__init__(_one_line(message))
         vars(self).update(parts)
 
     @property
     def parts(self) -> ErrorParts:
         """The fields that apply, by name: for an error that says more about the same."""
         return cast(ErrorParts, {name: vars(self)[name] for name in ErrorParts.__annotations__ if name in vars(self)})
+
+
+def _one_line(message: str) -> str:
+    """One line that can be read, whatever stands in it: a value of the user's may be a page, or a million letters."""
+    line = " ".join(message.splitlines())
+    if len(line) > LONGEST:
+        line = re.sub(rf"(\S{{{WORD}}})\S+", r"\1...", line)
+    return line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} ... {line[-LONGEST // 3 :]}"
 
 
 @contextmanager

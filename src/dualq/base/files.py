@@ -58,7 +58,7 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
         if path.exists() and not path.is_file():
             path.write_bytes(content)
         else:
-            _replace(Path(os.path.realpath(path)), content)
+            _replace(path, content)
 
 
 @contextlib.contextmanager
@@ -72,18 +72,26 @@ def _named(path: Path) -> Generator[None, None, None]:
 
 
 def _replace(path: Path, content: bytes) -> None:
+    with written_aside(path) as part, open(part, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def written_aside(path: str | os.PathLike[str]) -> Generator[Path, None, None]:
+    """A place beside a file for what is written a part at a time, and takes the place of the file when all of it is."""
+    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_left_over(path.parent, path.name)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.{os.getpid()}.")
+    descriptor, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.{os.getpid()}.")
+    os.close(descriptor)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_UMASK)
-        os.replace(temporary, path)
+        yield Path(part)
+        os.chmod(part, 0o666 & ~_UMASK)
+        os.replace(part, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        Path(part).unlink(missing_ok=True)
         raise
 
 

@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from dualq._version import __version__
-from dualq.base import CheckpointError, LogError, write_whole
+from dualq.base import CheckpointError, LogError, door, write_whole, written_together
 from dualq.model import TablePolicy, write_policy
 from dualq.offline.careful.given import MOST_UNSUPPORTED, Valued
 from dualq.offline.careful.selection_bias import Estimate
@@ -49,6 +49,7 @@ ALIKE = 1e-9  # probabilities that differ by no more are the same
 SELDOM = 0.01  # of the decisions in a state: fewer that differ are none
 
 
+@door
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(Trusted, Shown):
     """What a log says of a policy from outside; the top of this file says how to ask it."""
@@ -348,10 +349,10 @@ class Evaluation(Trusted, Shown):
 
     def save(self, folder: str | os.PathLike[str]) -> list[str]:
         """Write policy.csv and evaluation.json into a folder; their paths."""
-        folder = made_folder(folder)
-        write_policy(folder / POLICY, self.policy)
-        write_summary(folder / EVALUATION, self.summary())
-        return [str(folder / POLICY), str(folder / EVALUATION)]
+        with written_together(folder, last=EVALUATION) as part:
+            write_policy(part / POLICY, self.policy)
+            write_summary(part / EVALUATION, self.summary())
+        return [str(Path(folder, name)) for name in (POLICY, EVALUATION)]
 
 
 def made_folder(folder: str | os.PathLike[str]) -> Path:

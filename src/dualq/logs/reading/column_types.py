@@ -69,9 +69,16 @@ def check_types(name: str, table: Table, schema: Schema, bins: Mapping[str, obje
             if column in bins and not (kind.is_numeric() and not kind.is_boolean()):
                 wrong = f"{name}: bins are given for {column!r}, which holds {_words(kind)}, not numbers"
                 raise LogError(wrong, argument="bins", column=column)
-            if kind.is_nested() or kind.is_binary() or kind.is_unknown():
+            if _has_no_order(kind):
                 right = "give its parts as columns, each a number or a label (images and text are not learned from)"
+                right = "give them as numbers, such as seconds" if kind.is_interval() else right
                 wrong = f"{name}: the {part} column {column!r} holds {_words(kind)}; {right}"
+                raise LogError(wrong, argument=part, column=column)
+    for part, columns in (("episode", schema.episode), ("time", (schema.time,))):
+        for column in columns:
+            if column not in (None, ROW) and _has_no_order(types[column]):
+                right = "numbers, dates, moments or text" if part == "time" else "numbers, dates or text"
+                wrong = f"{name}: the {part} column {column!r} holds {_words(types[column])}; it must hold {right}"
                 raise LogError(wrong, argument=part, column=column)
     for column, following in zip(schema.state, schema.next_state, strict=False):
         if _family(types[column]) != _family(types[following]):
@@ -101,6 +108,19 @@ def _family(kind: Kind) -> str:
     return "times" if kind.is_temporal() else str(kind)
 
 
+def _has_no_order(kind: Kind) -> bool:
+    """Neither a label nor a place in time: lists, structs, bytes, durations, what Ibis has no name for."""
+    return kind.is_nested() or kind.is_binary() or kind.is_interval() or kind.is_unknown()
+
+
 def _words(kind: Kind) -> str:
+    if kind.is_interval():
+        return "durations"
     family = _family(kind)
-    return family if family != str(kind) else f"values of the type {kind}"
+    return family if family != str(kind) else f"values of the type {getattr(kind, 'raw_type', kind)}"
+
+
+def with_durations_as_text(table: Table) -> Table:
+    """The same, to be shown: DuckDB hands durations over as Arrow has them and Ibis does not."""
+    long = [column for column, kind in table.schema().items() if kind.is_interval()]
+    return table.mutate(**{column: table[column].cast("string") for column in long}) if long else table

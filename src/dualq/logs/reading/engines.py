@@ -92,12 +92,12 @@ def reading(name: str) -> Iterator[None]:
         yield
     except duckdb.InterruptException:
         raise KeyboardInterrupt from None
-    except RuntimeError as error:  # DuckDB's, after Ctrl-C
+    except (duckdb.Error, pa.ArrowException, IbisError, OSError, UnicodeError, sqlite3.Error, *postgres) as error:
+        raise LogError(f"{name}: cannot be read{cut_off(error)} ({first_line(error)})") from None
+    except RuntimeError as error:  # DuckDB's, after Ctrl-C; some of Arrow's are one too
         if "interrupted" in str(error):
             raise KeyboardInterrupt from None
         raise
-    except (duckdb.Error, pa.ArrowException, IbisError, OSError, UnicodeError, sqlite3.Error, *postgres) as error:
-        raise LogError(f"{name}: cannot be read{cut_off(error)} ({first_line(error)})") from None
 
 
 def first_line(error: BaseException) -> str:

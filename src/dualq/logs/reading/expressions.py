@@ -62,6 +62,10 @@ class Kind(Protocol):
         """Days, moments, or times of the day."""
         ...
 
+    def is_interval(self) -> bool:
+        """How long something lasted."""
+        ...
+
     def is_nested(self) -> bool:
         """Lists and structs: several values in a cell."""
         ...

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dualq.base import LogError, few, nearest
 from dualq.logs.reading.engines import connect, import_or_say, reading
 from dualq.logs.reading.expressions import Table, as_table, row_number, window
-from dualq.logs.reading.frames import of_arrays
+from dualq.logs.reading.frames import has_many_digits, of_arrays, readable, readable_type, without_a_type
 from dualq.logs.reading.sources import FILE, NUMBER, Metadata, Source, Told, in_order, metadata_in, short
 from dualq.logs.reading.text_files import (
     Head,
@@ -112,11 +112,14 @@ def open_parquet(files: list[str], name: str, told: Told) -> Source:
     def numbered() -> Table:
         return _numbered_parquet(files)
 
-    metadata = Metadata()
+    metadata, wide = Metadata(), False
     for file in files:
         with reading(short(file)):
             schema = parquet.read_schema(file)
             metadata = metadata if metadata.columns else metadata_in(schema, short(file))
+            wide = wide or any(map(has_many_digits, schema.types))
+    if wide:  # DuckDB 1.5 reads such numbers wrongly, most of them (its pull request 25058); Arrow reads them
+        return replace(_open_dataset(files, name, told, "parquet"), metadata=metadata)
     with reading(name):
         read = as_table(connect().read_parquet(files))
     return Source(read, name, lambda: open_parquet(files, name, told), numbered, metadata=metadata)
@@ -247,18 +250,28 @@ def _streamed(files: list[str]) -> pa.Table:
 
 def open_arrow(files: list[str], name: str, told: Told) -> Source:
     """Arrow files or streams, which stay in the files."""
+    return _open_dataset(files, name, told, "ipc")
+
+
+def _open_dataset(files: list[str], name: str, told: Told, kind: str) -> Source:
+    """Files that Arrow reads for DuckDB."""
+    import pyarrow as pa
     import pyarrow.dataset as ds
 
     with reading(name):
-        if all(map(_is_stream, files)):
-            data = _streamed(files)
+        if kind == "ipc" and all(map(_is_stream, files)):
+            data = readable(_streamed(files))
         else:
-            data = ds.dataset(files, format="ipc")
+            data = ds.dataset(files, format=kind)
+            odd = [field for field in data.schema if without_a_type(field.type)]
+            if odd:
+                right = [field.with_type(readable_type(field.type)) if field in odd else field for field in data.schema]
+                data = ds.dataset(files, format=kind, schema=pa.schema(right))
             data.count_rows()
         con = connect()
         con.con.register("log", data)
         read = as_table(con.table("log"))
-    return Source(read, name, lambda: open_arrow(files, name, told), lambda: in_order(read, name))
+    return Source(read, name, lambda: _open_dataset(files, name, told, kind), lambda: in_order(read, name))
 
 
 def only(files: list[str], name: str, kind: str = "databases") -> str:

@@ -31,8 +31,8 @@ class ArrowStream(Protocol):
 
 def of_table(table: pa.Table, name: str, mixed: Mapping[str, str] | None = None) -> Source:
     """An Arrow table, counted by DuckDB where it lies in memory."""
-    table = _without_dictionaries(table)
     with reading(name):
+        table = readable(table)
         con = connect()
         con.con.register("log", table)
         read = as_table(con.table("log"))
@@ -45,16 +45,39 @@ def of_table(table: pa.Table, name: str, mixed: Mapping[str, str] | None = None)
     return Source(read, name, lambda: of_table(table, name), numbered, first=0, metadata=metadata, mixed=mixed or {})
 
 
-def _without_dictionaries(table: pa.Table) -> pa.Table:
-    """Categories as the values they stand for; columns of nothing but nulls as numbers."""
+def readable(table: pa.Table) -> pa.Table:
+    """The same with types that DuckDB reads."""
+    for i, part in enumerate(table.schema):
+        if (right := readable_type(part.type)) != part.type:
+            table = table.set_column(i, part.name, table.column(i).cast(right))
+    return table
+
+
+def readable_type(kind: pa.DataType) -> pa.DataType:
+    """What DuckDB reads in place of a type of Arrow.
+
+    Categories are the values they stand for, columns of nothing but nulls are numbers, and so is what it has no type
+    for.
+    """
     import pyarrow as pa
 
-    for i, part in enumerate(table.schema):
-        if pa.types.is_dictionary(part.type):
-            table = table.set_column(i, part.name, table.column(i).cast(part.type.value_type))
-        elif pa.types.is_null(part.type):
-            table = table.set_column(i, part.name, table.column(i).cast(pa.float64()))
-    return table
+    if pa.types.is_dictionary(kind):
+        return readable_type(kind.value_type)
+    return pa.float64() if pa.types.is_null(kind) or without_a_type(kind) else kind
+
+
+def without_a_type(kind: pa.DataType) -> bool:
+    """Whether DuckDB has no type for it: numbers of 16 bits, decimals of 256."""
+    import pyarrow as pa
+
+    return pa.types.is_float16(kind) or pa.types.is_decimal256(kind)
+
+
+def has_many_digits(kind: pa.DataType) -> bool:
+    """Whether it is a decimal of more digits than DuckDB's have."""
+    import pyarrow as pa
+
+    return pa.types.is_decimal(kind) and kind.precision > 38
 
 
 def of_arrays(columns: Mapping[str, object], source: str = "arrays") -> Source:
@@ -64,6 +87,8 @@ def of_arrays(columns: Mapping[str, object], source: str = "arrays") -> Source:
 
     made, mixed = {}, {}
     for name, values in columns.items():
+        if str(name) != str(name).encode(errors="replace").decode():
+            raise LogError(f"{source}: a column is called {name!r}, which is no text of Unicode; call it otherwise")
         if isinstance(values, pa.Array | pa.ChunkedArray):
             made[str(name)] = values
             continue
@@ -78,7 +103,7 @@ def of_arrays(columns: Mapping[str, object], source: str = "arrays") -> Source:
         try:
             made[str(name)] = pa.array(array)
         except (pa.ArrowException, TypeError, ValueError):
-            made[str(name)], mixed[str(name)] = _as_text(array)
+            made[str(name)], mixed[str(name)] = _as_text(array, source, str(name))
     sizes = {name: len(column) for name, column in made.items()}
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
@@ -86,7 +111,7 @@ def of_arrays(columns: Mapping[str, object], source: str = "arrays") -> Source:
     return of_table(pa.table(made), source, mixed)
 
 
-def _as_text(values: Iterable[object]) -> tuple[pa.Array, str]:
+def _as_text(values: Iterable[object], source: str, column: str) -> tuple[pa.Array, str]:
     """Values of several types as text, and the types: numbers and an "n/a" become a column with one bad row."""
     import numpy as np
     import pyarrow as pa
@@ -97,7 +122,13 @@ def _as_text(values: Iterable[object]) -> tuple[pa.Array, str]:
         raise LogError(f"a column holds arrays; {right}")
     known = [None if value is None or value != value else value for value in values]
     kinds = sorted({type(value).__name__ for value in known if value is not None})
-    return pa.array([None if value is None else str(value) for value in known], pa.string()), ", ".join(kinds)
+    texts = [None if value is None else str(value) for value in known]
+    try:
+        return pa.array(texts, pa.string()), ", ".join(kinds)
+    except UnicodeEncodeError as error:
+        row = texts.index(error.object)
+        wrong = f"{source}: row {row} (counted from 0): {column} is {error.object!r}, which is no text of Unicode"
+        raise LogError(f"{wrong}; correct it", row=row, column=column, value=error.object) from None
 
 
 def of_pandas(frame: pd.DataFrame) -> Source:
@@ -112,7 +143,9 @@ def of_pandas(frame: pd.DataFrame) -> Source:
                 pa.Array.from_pandas(values)
             except (pa.ArrowException, TypeError, ValueError):
                 frame = frame.copy(deep=False) if not mixed else frame
-                text, mixed[str(column)] = _as_text(values.astype(object).where(values.notna(), None))
+                text, mixed[str(column)] = _as_text(
+                    values.astype(object).where(values.notna(), None), "pandas frame", str(column)
+                )
                 frame.isetitem(place, text.to_pandas())
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dualq.base import LogError, count
-from dualq.logs.reading.column_types import number
+from dualq.logs.reading.column_types import number, with_durations_as_text
 from dualq.logs.reading.decisions import LARGEST
 from dualq.logs.reading.engines import reading
 from dualq.logs.reading.expressions import literal, same
@@ -54,7 +54,7 @@ def first_rows(
     """The first rows of whatever may be a log; the arguments are those of `read_log`."""
     opened = open_source(source, table, delimiter, columns)
     with reading(opened.name):
-        found = opened.table.limit(rows).to_pyarrow()
+        found = with_durations_as_text(opened.table.limit(rows)).to_pyarrow()
     kinds = [kind_of_column(kind) for kind in opened.table.schema().values()]
     return FirstRows(
         opened.name, tuple(found.column_names), tuple(kinds), tuple(zip(*found.to_pydict().values(), strict=True))

@@ -28,6 +28,7 @@ COPIES = 0.01  # of the rows: up to so many may be copies of others
 LABELS = 2000  # labels of a column that are compared with each other
 REGULAR = 0.9  # of the steps of a clock that are alike, from which it is called regular
 GAP = 1.5  # usual steps
+AT_ONCE = 200  # questions: with more of them the engine's plan takes longer than the rows
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,11 @@ def columns_of(table: Table) -> tuple[int, list[Column]]:
             asked[f"parts{i}"] = x.count(where=is_fraction(x))
         if kind == "text":
             asked[f"words{i}"] = words_among_numbers(x)
-    found = table.aggregate(**asked).to_pyarrow().to_pylist()[0]
-    first = table.limit(SEEN).to_pyarrow()
+    found, questions = {}, list(asked.items())
+    for at in range(0, len(questions), AT_ONCE):
+        found |= table.aggregate(**dict(questions[at : at + AT_ONCE])).to_pyarrow().to_pylist()[0]
+    plain = [name for name, kind in kinds.items() if kind in PLAIN]
+    first = table.select(*plain).limit(SEEN).to_pyarrow() if plain else {}
     made = []
     for i, (name, kind) in enumerate(kinds.items()):
         seen = list(dict.fromkeys(x for x in first[name].to_pylist() if x is not None)) if kind in PLAIN else []
@@ -119,7 +123,9 @@ def kind_of_column(kind: Kind) -> str:
         return "number"
     if kind.is_string():
         return "text"
-    return "date" if kind.is_date() or kind.is_timestamp() else str(kind)
+    if kind.is_interval():
+        return "duration"
+    return "date" if kind.is_date() or kind.is_timestamp() else str(getattr(kind, "raw_type", kind))
 
 
 def labels_of(table: Table, column: str, part: str) -> dict[str, int]:

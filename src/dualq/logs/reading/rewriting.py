@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dualq.base import LogError
+from dualq.base import LogError, written_aside
+from dualq.logs.reading.column_types import with_durations_as_text
 from dualq.logs.reading.engines import batches, reading
 from dualq.logs.reading.open_source import about_source, open_source
 from dualq.logs.reading.schema import near
@@ -58,26 +58,17 @@ def rewrite(
     types = opened.table.schema()
     if opened.as_text is not None and any(not types[name].is_string() for name in words):
         opened = opened.as_text(frozenset(words))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
-    os.close(descriptor)
     writer: Writer | None = None
-    try:
-        with reading(opened.name):
-            reader = batches(opened.table, CHUNK)
-            for batch in reader:
-                made = more(pa.Table.from_batches([batch]))
-                writer = writer or new(temporary, made.schema)
-                writer.write_table(made)
-            if writer is None:
-                made = more(reader.schema.empty_table())
-                writer = new(temporary, made.schema)
-            writer.close()
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, out)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with written_aside(out) as part, reading(opened.name):
+        reader = batches(with_durations_as_text(opened.table), CHUNK)
+        for batch in reader:
+            made = more(pa.Table.from_batches([batch]))
+            writer = writer or new(str(part), made.schema)
+            writer.write_table(made)
+        if writer is None:
+            made = more(reader.schema.empty_table())
+            writer = new(str(part), made.schema)
+        writer.close()
 
 
 def _csv(path: str, schema: pa.Schema) -> Writer:

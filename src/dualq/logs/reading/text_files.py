@@ -8,6 +8,7 @@ import gzip
 import io
 import os
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, cast
@@ -54,7 +55,7 @@ def head_of(file: str, delimiter: str | None, columns: tuple[str, ...] = ()) -> 
             line=1,
             value=lines[0][:60],
         )
-    fields = [row for _, row in _fields(lines, mark)]
+    fields = [row for _, row in _fields(name, lines, mark)]
     if columns and len(fields[0]) != len(columns):
         shown = f"the first line has {len(fields[0])} fields, {lines[0][:60]!r}"
         raise LogError(
@@ -68,11 +69,15 @@ def head_of(file: str, delimiter: str | None, columns: tuple[str, ...] = ()) -> 
     return Head(mark, frozenset(name for name in names if name and names.count(name) > 1), comma)
 
 
-def _fields(lines: Iterable[str], mark: str) -> Iterator[tuple[int, list[str]]]:
+def _fields(name: str, lines: Iterable[str], mark: str) -> Iterator[tuple[int, list[str]]]:
     """The number of each line, the last of a row that has several, and its fields."""
     if len(mark) == 1 and mark not in '"\r\n':
         rows = csv.reader(lines, delimiter=mark)
-        yield from ((rows.line_num, row) for row in rows)
+        try:
+            yield from ((rows.line_num, row) for row in rows)
+        except csv.Error as error:
+            line = rows.line_num
+            raise LogError(f"{name}: line {line} is no row of the table ({error}); correct it", line=line) from None
     else:
         yield from ((i, line.split(mark)) for i, line in enumerate(lines, 1))
 
@@ -94,7 +99,7 @@ def check_fields(file: str, mark: str) -> None:
     name = os.path.basename(file)
     with _opened(file) as stream, io.TextIOWrapper(stream, "utf-8-sig", newline="") as lines:
         needed = 0
-        for line, row in _fields(lines, mark):
+        for line, row in _fields(name, lines, mark):
             needed = needed or len(row)
             if row and len(row) != needed:
                 text = mark.join(row)[:60]
@@ -130,7 +135,7 @@ def check_gzip(file: str) -> None:
         with gzip.open(file, "rb") as stream:
             while stream.read(1 << 22):
                 pass
-    except (EOFError, gzip.BadGzipFile, OSError) as error:
+    except (EOFError, OSError, zlib.error) as error:
         raise LogError(f"{os.path.basename(file)}: the file is cut off in the middle, or damaged ({error})") from None
 
 
