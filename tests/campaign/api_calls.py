@@ -11,6 +11,7 @@ import os
 import random
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -221,6 +222,173 @@ def calls(folder: Path) -> list[Call]:
     ]
 
 
+def later_calls(folder: Path) -> list[Call]:
+    """What is done with a fit, with several policies, and with states of numbers."""
+    two = dualq.problems.two_state()
+    log, more = two.record(steps=300, seed=0), two.record(steps=100, seed=1)
+    fit, mdp, uniform = dualq.learn(log, discount=0.9), two.mdp, dualq.TablePolicy.uniform(two.mdp)
+    judged = {"discount": 0.9, "confidence": 0.9, "start": "log", "otherwise": None, "certificate": "proven"}
+    judged |= {"limits": None, "value_range": None, "assume": (), "progress": None}
+    evaluation = dualq.evaluate(log, uniform, discount=0.9)
+    comparison = dualq.compare(log, {"a": uniform, "b": fit.policy}, discount=0.9)
+    rng = np.random.default_rng(0)
+    rows = {"x": rng.random(200), "action": rng.integers(0, 2, 200), "reward": rng.random(200), "time": np.arange(200)}
+    told = {"state": ["x"], "action": "action", "reward": "reward", "time": "time", "numbers": ["x"]}
+    fast = {"approximation": "linear", "certificate": None}
+    numbers = dualq.learn(rows, **told, **fast)
+    assert isinstance(numbers, dualq.NumberFit)
+    blocks = dualq.counts_in_blocks(log)
+    columns = {"state": [0, 1, 0], "action": [0, 1, 1], "reward": [1.0, 0.0, 2.0], "next_state": [1, 0, 1]}
+    limit = dualq.limits.share_of(mdp, [mdp.actions[0]], "<=", 0.5)
+    walk = {"step_size": dualq.inverse_sqrt(2.0), "weights": 1.5, "zeta": 0.08, "start": "zeros", "average_power": 0.0}
+    return [
+        Call("evaluate", dualq.evaluate, {"log": log, "policy": uniform, **judged}),
+        Call("compare", dualq.compare, {"log": log, "policies": {"a": uniform}, "learned": True, **judged}),
+        Call("check", dualq.check, {"fit": fit, "log": more, "since": None}),
+        Call("update", dualq.update, {"fit": fit, "log": more, "since": None, "progress": None}),
+        Call(
+            "export",
+            dualq.export,
+            {
+                "fit": fit,
+                "to": "sql",
+                "dialect": "duckdb",
+                "table": "cases",
+                "case": None,
+                "otherwise": None,
+                "approximate": True,
+            },
+        ),
+        Call("evaluation.save", evaluation.save, {"folder": folder / "judged"}),
+        Call("evaluation.report", evaluation.report, {"path": folder / "judged.html"}),
+        Call("comparison.over", comparison.over, {"name": "a"}),
+        Call("comparison.save", comparison.save, {"folder": folder / "compared"}),
+        Call(
+            "learn numbers",
+            dualq.learn,
+            {"log": rows, **told, **fast, "discount": 0.9, "start": "log", "features": None},
+        ),
+        Call(
+            "read numbers",
+            dualq.read_log,
+            {
+                "source": rows,
+                **told,
+                "bins": None,
+                "action_bins": None,
+                "until": None,
+                "since": None,
+                "clock": None,
+                "day_first": None,
+                "cost_ranges": None,
+                "propensity": None,
+                "quarantine": None,
+                "delimiter": None,
+            },
+        ),
+        Call("numbers.act", numbers.act, {"state": {"x": 0.5}, "seed": 0, "default": None, "case": None}),
+        Call(
+            "numbers.act_many", numbers.act_many, {"table": {"x": [0.1, 0.9]}, "seed": 0, "default": None, "case": None}
+        ),
+        Call("numbers.explain", numbers.explain, {"state": {"x": 0.5}}),
+        Call("numbers.save", numbers.save, {"folder": folder / "numbers"}),
+        Call("numbers.frontier", numbers.frontier, {"cost": "x"}),
+        Call("check numbers", dualq.check, {"fit": numbers, "log": rows, "since": None}),
+        Call("export numbers", dualq.export, {"fit": numbers, "to": "python", "approximate": True, "otherwise": None}),
+        Call(
+            "cost_bounds",
+            dualq.cost_bounds,
+            {
+                "counts": blocks,
+                "policy": uniform,
+                "cost": "reward",
+                "discount": 0.9,
+                "start": 1.0,
+                "confidence": 0.9,
+                "sense": "<=",
+            },
+        ),
+        Call("counts_in_blocks", dualq.counts_in_blocks, {"log": log, "blocks": 6, "ratio": 4.0, "fine": 12}),
+        Call(
+            "ArrayLog",
+            dualq.ArrayLog,
+            {
+                **columns,
+                "states": 2,
+                "actions": 2,
+                "ended": None,
+                "time": None,
+                "reward_range": None,
+                "episode": None,
+                "costs": None,
+                "cost_ranges": None,
+            },
+        ),
+        Call("Labels", dualq.Labels, {"values": ["a", "b"], "names": "state"}),
+        Call("Regret", dualq.Regret, {"most": 1.0, "confidence": 0.9}),
+        Call("settling", dualq.settling, {"to": uniform, "rate": 0.5}),
+        Call("wandering", dualq.wandering, {"to": uniform, "rate": 1.0}),
+        Call("visits", dualq.visits, {"power": 0.8, "scale": 1.0}),
+        Call("linear", dualq.linear, {"scale": 1.0}),
+        Call("PDHG", dualq.PDHG, {"weights": None, "every": 100, "iterations": 20}),
+        Call("PrimalDual", dualq.PrimalDual, {**walk, "average_from": 0, "distribution": None}),
+        Call("SPDQLinear", dualq.SPDQLinear, {**walk, "features": np.eye(2)}),
+        Call("SafeSPDQ", dualq.SafeSPDQ, {**walk, "limits": limit, "price_bound": 1.0, "price_scale": 1.0}),
+        Call("SPDRL", dualq.SPDRL, walk),
+        Call("NetworkedSPDQ", dualq.NetworkedSPDQ, {**walk, "edges": [(0, 1)], "shares": None}),
+        Call(
+            "QDLearning",
+            dualq.QDLearning,
+            {"edges": [(0, 1)], "shares": None, "consensus": 0.2, "consensus_power": 0.1},
+        ),
+        Call(
+            "Simulator",
+            dualq.Simulator,
+            {
+                "mdp": mdp,
+                "behaviour": uniform,
+                "start": np.array([1.0, 0.0]),
+                "source": "x",
+                "reward_low": None,
+                "reward_high": None,
+                "drift": None,
+                "episodic": True,
+            },
+        ),
+        Call("numbers.grid", numbers.grid, {"x": "x", "y": "x", "points": 3}),
+        Call("numbers.dependence", numbers.dependence, {"column": "x", "points": 3}),
+        Call("comparison.at_least", comparison.at_least, {"name": "a"}),
+        Call("evaluation.changes", evaluation.changes, {"most": 3}),
+        Call("evaluation.better_than", evaluation.better_than, {"other": evaluation}),
+        Call(
+            "limits.share_of",
+            dualq.limits.share_of,
+            {"mdp": mdp, "actions": [mdp.actions[0]], "sense": "<=", "share": 0.5},
+        ),
+        Call(
+            "limits.time_in", dualq.limits.time_in, {"mdp": mdp, "states": [mdp.states[0]], "sense": "<=", "share": 0.5}
+        ),
+        Call(
+            "limits.total",
+            dualq.limits.total,
+            {"mdp": mdp, "cost": np.ones((2, 2)), "sense": "<=", "bound": 0.5, "name": "x"},
+        ),
+        Call("limits.cap", dualq.limits.cap, {"mdp": mdp, "actions": [mdp.actions[0]], "bound": 0.5, "states": None}),
+        Call("limits.forbid", dualq.limits.forbid, {"mdp": mdp, "states": [mdp.states[0]], "name": None}),
+        Call("limits.near", dualq.limits.near, {"reference": uniform, "distance": 0.5, "name": "x"}),
+        Call("policy.greedy", dualq.TablePolicy.greedy, {"Q": np.ones((2, 2)), "states": None, "actions": None}),
+        Call(
+            "policy.act_many",
+            fit.policy.act_many,
+            {"table": {"state": [fit.policy.states[0]]}, "seed": 0, "case": None},
+        ),
+        Call("limits.parse", dualq.limits.parse, {"text": "cost<=0.5"}),
+        Call("write_policy", dualq.models.write_policy, {"path": folder / "policy.csv", "policy": uniform}),
+        Call("write_model", dualq.models.write_model, {"path": folder / "model.npz", "mdp": mdp}),
+        Call("read_model", dualq.models.read_model, {"path": folder / "model.npz", "discount": 0.9}),
+    ]
+
+
 def wrong(call: Call, rng: random.Random) -> dict[str, object]:
     """The arguments of a call, one or two of them odd."""
     names = list(call.good) or list(inspect.signature(call.function).parameters)
@@ -246,7 +414,9 @@ def faults(found: list[Call], number: int, seed: int) -> Iterator[Fault]:
         call = rng.choice(found)
         arguments = wrong(call, rng)
         try:
-            call.function(**arguments)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", RuntimeWarning)
+                call.function(**arguments)
         except DualqError as error:
             if len(str(error).splitlines()) != 1:
                 yield Fault(call.name, arguments, f"several lines: {error}")
@@ -263,7 +433,8 @@ if __name__ == "__main__":
     number, seed = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
     with tempfile.TemporaryDirectory() as name:
         os.chdir(name)
-        found = list(faults(calls(Path(name)), number, seed))
-    for fault in found:
-        print(fault.call, {name: repr(value)[:60] for name, value in fault.arguments.items()}, fault.what[:300])
-    print(f"{number:,} calls, {len(found)} of them answered wrongly")
+        found = 0
+        for fault in faults([*calls(Path(name)), *later_calls(Path(name))], number, seed):
+            print(fault.call, {name: repr(value)[:60] for name, value in fault.arguments.items()}, fault.what[:300])
+            found += 1
+    print(f"{number:,} calls, {found} of them answered wrongly")

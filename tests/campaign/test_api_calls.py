@@ -6,9 +6,10 @@ import inspect
 import os
 from collections.abc import Callable
 
+import numpy as np
 import pytest
-from api_calls import calls, faults
-from dualq.errors import ArgumentError
+from api_calls import calls, faults, later_calls
+from dualq.errors import ArgumentError, LogError, ModelError
 
 import dualq
 from dualq.base.argument_kinds import _hints, fits, in_words
@@ -19,7 +20,7 @@ def found(tmp_path_factory):
     folder = tmp_path_factory.mktemp("calls")
     before = os.getcwd()
     os.chdir(folder)  # odd paths are relative
-    yield calls(folder)
+    yield [*calls(folder), *later_calls(folder)]
     os.chdir(before)
 
 
@@ -74,6 +75,47 @@ def doors():
         for member in (getattr(one, "__func__", one) for one in members):
             if inspect.isfunction(member) and member.__code__.co_filename.endswith("front_door.py"):
                 yield thing, member.__wrapped__
+
+
+def test_every_function_that_users_call_is_behind_a_door():
+    """Protocols are others' to write, errors and plain results are made by us; formulas are behind `theory.bounds`."""
+    others = {"Algorithm", "Log", "Policy", "DualqError", "InfeasibleError", "LogError", "ModelError", "Together"}
+    behind = {getattr(owner, "__name__", None) or function.__name__ for owner, function in doors()}
+    known = {name: getattr(dualq, name) for name in dualq.__all__ if callable(getattr(dualq, name))}
+    assert [name for name, thing in known.items() if name not in others and thing.__name__ not in behind] == []
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "wrong"),
+    [
+        ("state", [0.5, 1.9, 0.0], "row 0: state is 0.5; it must be a whole number of 32 bits"),
+        ("next_state", [0, 2**40, 1], "row 1: next_state is 1099511627776; it must be a whole number of 32 bits"),
+        ("action", [0, 1, np.nan], "row 2: action is nan; it must be a whole number of 32 bits"),
+        ("time", [0.5, 1.7, 2.2], "row 0: time is 0.5; it must be a whole number of 64 bits"),
+        ("episode", [0, 0.25, 0.5], "row 1: episode is 0.25; it must be a whole number of 64 bits"),
+        ("ended", [0, 1, 2], "row 2: ended is 2; it must be true or false"),
+        ("reward", [1j, 0, 0], "the column reward holds complex numbers; they must be real"),
+    ],
+)
+def test_arrays_are_not_rounded_in_silence(column, values, wrong):
+    good = {"state": [0, 1, 0], "action": [0, 1, 1], "reward": [1.0, 0.0, 2.0], "next_state": [1, 0, 1]}
+    dualq.ArrayLog(**good | {"time": [0.0, 1.0, 2.0], "ended": [0, 1.0, 0]}, states=2, actions=2)
+    with pytest.raises(LogError) as refused:
+        dualq.ArrayLog(**good | {column: values}, states=2, actions=2)
+    assert str(refused.value) == wrong
+
+
+def test_seeds_shapes_and_columns_that_cannot_be_are_named(found):
+    by_name = {call.name: call for call in found}
+    half = dualq.TablePolicy(np.full((1, 2), 0.5), states=["a"], actions=["x", "y"])
+    with pytest.raises(LogError, match=r"^seed is -1; it must be a whole number from 0 on"):
+        half.act("a", seed=-1)
+    with pytest.raises(LogError, match=r"^a case is inf; cases must be whole numbers"):
+        half.act_many({"state": ["a"]}, case=float("inf"))
+    with pytest.raises(ModelError, match=r"^Q has the shape \(2,\); it must have a row per state"):
+        dualq.TablePolicy.greedy(np.ones(2))
+    with pytest.raises(LogError, match=r"^'y' is no number of the state; its numbers are x$"):
+        by_name["numbers.grid"].function(x="x", y="y", points=3)
 
 
 def test_what_arguments_must_be_can_be_read():

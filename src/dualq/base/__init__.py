@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from dualq.base.transitions import RecordedState as RecordedState
     from dualq.base.transitions import Rows as Rows
     from dualq.base.transitions import Stream as Stream
+    from dualq.base.transitions import as_whole as as_whole
     from dualq.base.wording import count as count
     from dualq.base.wording import few as few
     from dualq.base.wording import nearest as nearest

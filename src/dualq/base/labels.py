@@ -15,12 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dualq.base.errors import LabelError, ModelError
+from dualq.base.front_door import door
 from dualq.base.wording import few, nearest
 
 Label: TypeAlias = Hashable  # int, float, str, bool, a date, or a tuple of them with one entry per column
 LabelLike: TypeAlias = Label | Mapping[str, Label]  # bare, as a tuple, or as a mapping from column to value
 
 
+@door
 class Labels:
     """An ordered set of distinct labels; `labels[i]` is the label at place i, `labels.index(label)` the place."""
 

@@ -69,15 +69,36 @@ class RecordedState(NamedTuple):
     k: Array  # (1,)
 
 
+def as_whole(name: str, values: ArrayLike, kind: type[np.integer] | type[np.bool_]) -> Array:
+    """A column as whole numbers, or flags; a LogError where a value is none: a fraction would be cut off unseen."""
+    given = np.asarray(values)
+    with np.errstate(invalid="ignore"):
+        found = np.ascontiguousarray(given, kind)
+    if given.dtype.kind in "fiub" and given.dtype != found.dtype and (wrong := given != found).any():
+        row = int(np.flatnonzero(wrong)[0])
+        right = "true or false" if kind is np.bool_ else f"a whole number of {8 * found.itemsize} bits"
+        raise LogError(f"row {row}: {name} is {given.flat[row]}; it must be {right}", row=row, column=name)
+    return found
+
+
+def _real(name: str, values: ArrayLike) -> Array:
+    if np.iscomplexobj(values):
+        raise LogError(f"the column {name} holds complex numbers; they must be real", column=name)
+    return np.ascontiguousarray(values, float)
+
+
 class Recorded:
     """Transitions held in arrays, in their order; it ends with them."""
 
     def __init__(self, s: ArrayLike, a: ArrayLike, r: ArrayLike, s_next: ArrayLike, ended: ArrayLike | None = None):
         s = np.asarray(s)
         ended = np.zeros(s.size, bool) if ended is None else ended
-        kinds = (np.int32, np.int32, float, np.int32, bool)
         self.rows = Rows(
-            *(np.ascontiguousarray(column, kind) for column, kind in zip((s, a, r, s_next, ended), kinds, strict=True))
+            as_whole("state", s, np.int32),
+            as_whole("action", a, np.int32),
+            _real("reward", r),
+            as_whole("next_state", s_next, np.int32),
+            as_whole("ended", ended, np.bool_),
         )
         if len({column.size for column in self.rows}) != 1:
             raise LogError(

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dualq.base import Label, Labels, LogError, Recorded, Rows, door, write_whole
+from dualq.base import Label, Labels, LogError, Recorded, Rows, as_whole, door, write_whole
 from dualq.logs.checks.battery import checks_of
 from dualq.logs.checks.coverage import Coverage
 from dualq.logs.checks.drift import drift_of, periods_of_trace
@@ -358,7 +358,7 @@ def _both(one: Range, other: Range) -> Range:
 
 
 def _whole_numbers(name: str, values: ArrayLike, rows: int) -> Array:
-    column = np.ascontiguousarray(values, np.int64)
+    column = as_whole(name, values, np.int64)
     if column.shape != (rows,):
         raise LogError(f"the column {name} has {column.size} rows; the others have {rows}", column=name)
     return column

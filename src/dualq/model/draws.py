@@ -54,8 +54,17 @@ def drawn_by_case(matrix: Array, rows: Array, cases: Array) -> Array:
 
 def drawn(probabilities: Array, seed: Seed = None) -> Array:
     """(n,) the place of an action for each row of probabilities, by a generator."""
-    below = np.cumsum(probabilities, axis=1) < np.random.default_rng(seed).random((len(probabilities), 1))
+    below = np.cumsum(probabilities, axis=1) < generator(seed).random((len(probabilities), 1))
     return np.minimum(below.sum(axis=1), probabilities.shape[1] - 1)
+
+
+def generator(seed: Seed = None) -> np.random.Generator:
+    """NumPy's generator of a seed."""
+    try:
+        return np.random.default_rng(seed)
+    except ValueError:
+        wrong = f"seed is {seed!r}; it must be a whole number from 0 on, or a generator of NumPy's"
+        raise LogError(wrong, argument="seed", value=seed) from None
 
 
 def chosen(matrix: Array, rows: Array, seed: Seed = None, cases: Array | None = None) -> Array:
@@ -92,7 +101,7 @@ def one_case(case: int | None) -> Array | None:
 
 def _whole(cases: object) -> Array:
     """(n,) whole numbers of 64 bits; a LogError where one is something else."""
-    numbers = np.asarray(cases)
+    numbers = np.atleast_1d(np.asarray(cases))
     if numbers.dtype.kind == "f" and np.isfinite(numbers).all() and (numbers == np.rint(numbers)).all():
         numbers = numbers.astype(np.int64)
     if numbers.dtype.kind not in "iu":

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dualq.base import Label, LabelLike, Labels, LabelsLike, ModelError, Places, as_labels, column_of, distinct, door
-from dualq.model.draws import Cases, Seed, cases_of, chosen, named_actions, one_case
+from dualq.model.draws import Cases, Seed, cases_of, chosen, generator, named_actions, one_case
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -131,6 +131,10 @@ class TablePolicy:
     @classmethod
     def greedy(cls, Q: Array, states: LabelsLike = None, actions: LabelsLike = None) -> TablePolicy:
         """The action with the largest Q in each state; among those that are equal to rounding, the one listed first."""
+        if Q.ndim != 2 or not Q.size:
+            raise ModelError(
+                f"Q has the shape {Q.shape}; it must have a row per state, a column per action", argument="Q"
+            )
         best = Q.max(axis=1, keepdims=True)
         equal = best - Q <= 4.0 * np.finfo(float).eps * np.abs(best)
         return cls.deterministic(np.argmax(equal, axis=1), Q.shape[1], states, actions)
@@ -175,7 +179,7 @@ class TablePolicy:
             return self.actions[int(row.argmax())]
         if case is not None and seed is None:
             return self.actions[int(chosen(row[None], np.zeros(1, int), None, one_case(case))[0])]
-        return self.actions[int(np.random.default_rng(seed).choice(row.size, p=row / row.sum()))]
+        return self.actions[int(generator(seed).choice(row.size, p=row / row.sum()))]
 
     def act_many(
         self, table: Mapping[str, ArrayLike], seed: Seed = None, default: Label = None, case: Cases = None

@@ -36,7 +36,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import ndtri
 
-from dualq.base import LogError, count
+from dualq.base import LogError, count, door
 from dualq.logs import Argument, Counts, Finding, Log, Moment, between
 from dualq.model import MDP, TablePolicy, solve_chain
 from dualq.offline.approximate.fit import NumberFit
@@ -72,6 +72,7 @@ SAME = (
 Z = -float(ndtri(LOOKS / 2.0))
 
 
+@door
 @dataclass(frozen=True, eq=False)
 class Check:
     """What the new rows say of a policy in use; `verdict` is "keep", "learn again" or "stop"."""
@@ -126,6 +127,7 @@ class Check:
         return "\n".join((f"Check: {self.line}", *(f"  {words}" for words in (*self.warnings, *self.reasons[1:]))))
 
 
+@door
 def check(fit: Fit | NumberFit | IterateFit, log: object, *, since: Moment | None = None, **columns: Argument) -> Check:
     """Whether a policy that is in use should stay: by the rows that came since.
 

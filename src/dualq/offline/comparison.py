@@ -25,7 +25,7 @@ from typing import TypeAlias
 
 from scipy.special import ndtri
 
-from dualq.base import InfeasibleError, Label, LogError
+from dualq.base import InfeasibleError, Label, LogError, door
 from dualq.logs import Argument, Start
 from dualq.model import TablePolicy
 from dualq.offline.careful.selection_bias import Estimate
@@ -47,6 +47,7 @@ SO_FAR, LEARNED = "so far", "learned"  # what was logged, and what dualq learns 
 COMPARISON = "comparison.json"
 
 
+@door
 def compare(
     log: object,
     policies: Mapping[str, PolicyGiven],
@@ -137,6 +138,7 @@ def _of_numbers(
     return (*found, judged_log(judge, SO_FAR))
 
 
+@door
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Shown):
     """Policies that were judged by one log, the best first.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from dualq.base import Label
+from dualq.base import Label, door
 from dualq.logs import Argument, Bins, Start
 from dualq.offline.evaluation import Evaluation
 from dualq.offline.given_policies import GivenPolicy, PolicyGiven, given_policy
@@ -15,6 +15,7 @@ from dualq.offline.stages import Read, check_words, count, model, read
 from dualq.offline.weighting import weighted_value
 
 
+@door
 def evaluate(
     log: object,
     policy: PolicyGiven,

@@ -21,7 +21,7 @@ from typing import cast
 import numpy as np
 
 from dualq._version import __version__
-from dualq.base import DualqError, Label, LabelLike, LogError, States
+from dualq.base import DualqError, Label, LabelLike, LogError, States, door
 from dualq.logs import Finding, NumberRows, Start, number_checks
 from dualq.model import FunctionPolicy, Policy, Rule
 from dualq.offline.approximate.candidates import Candidate
@@ -129,6 +129,7 @@ def judged_rule(judge: NumberJudge, policy: PolicyGiven, name: str = "this polic
     return NumberEvaluation(judge, source, rule, judge.found(rule), learned, name)
 
 
+@door
 @dataclass(frozen=True, eq=False, repr=False)
 class NumberEvaluation(Shown):
     """What a log of numbers says of a rule; nothing is promised."""

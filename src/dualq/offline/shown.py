@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from typing import Protocol
 
-from dualq.base import write_whole
+from dualq.base import door, write_whole
 
 
 class PagesOf(Protocol):
@@ -25,6 +25,7 @@ class PagesOf(Protocol):
         ...
 
 
+@door
 class Shown(ABC):
     """What shows itself."""
 

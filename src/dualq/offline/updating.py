@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from dualq.base import LogError
+from dualq.base import LogError, door
 from dualq.logs import Argument, Log, Moment, Start, read_log, returns_of
 from dualq.model import AnyLimit
 from dualq.offline.approximate.fit import NumberFit
@@ -36,6 +36,7 @@ Array = np.ndarray
 MOST_CHANGES = 20  # states that are listed
 
 
+@door
 def update(
     fit: Fit | NumberFit | IterateFit,
     log: object,

@@ -30,7 +30,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dualq.base import Rows, generator_state, kernel, unsigned
+from dualq.base import Rows, door, generator_state, kernel, unsigned
 from dualq.model import MDP, Solution, frequencies
 from dualq.online.algorithm import Traits
 from dualq.online.neighbours import agents_of, checked_edges, checked_shares, metropolis
@@ -69,6 +69,7 @@ class NetworkedProblem(NamedTuple):
     W: Array  # (agents, agents)
 
 
+@door
 @dataclass(frozen=True, eq=False)
 class NetworkedSPDQ(PrimalDualSettings[State, NetworkedProblem]):
     """Algorithm 1 by several agents that mix what they have with their neighbours.

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from dualq.base import count
+from dualq.base import count, door
 from dualq.logs.reading.options import READING, BinsAsked, Columns
 from dualq.logs.reading.profile import Clock, Column, Episodes
 from dualq.logs.reading.schema import COMMON, ROW, as_names
@@ -20,6 +20,7 @@ LAST = "last"  # terminal="last", truncated="last"
 EARLY = "early"  # terminal="early"
 
 
+@door
 @dataclass(frozen=True)
 class Look:
     """What is in a table that may be a log; `look` makes one."""

@@ -252,6 +252,10 @@ class NumberFit:
     def grid(self, x: str, y: str, points: int) -> list[GridCell]:
         """The action at a grid over two columns of numbers; the others have their medians, or commonest labels."""
         columns = self.sample.state.numbers
+        for name in (x, y):
+            if name not in self.columns.numbers:
+                known = ", ".join(self.columns.numbers)
+                raise LogError(f"{name!r} is no number of the state; its numbers are {known}", argument="x", value=name)
         ends = [self.columns.numbers.index(name) for name in (x, y)]
         edges = [np.quantile(columns[:, j], np.linspace(0.02, 0.98, points + 1)) for j in ends]
         xs, ys = ((edge[1:] + edge[:-1]) / 2.0 for edge in edges)

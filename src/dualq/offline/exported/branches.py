@@ -75,7 +75,7 @@ class Branches:
         return {type(value) for some in values for value in some or ()}
 
 
-Exportable: TypeAlias = "Fit | NumberFit | Decider | FunctionPolicy | str | os.PathLike[str]"
+Exportable: TypeAlias = Fit | NumberFit | Decider | FunctionPolicy | str | os.PathLike[str]
 
 
 def branches_of(run: Exportable, otherwise: Label = None, approximate: bool = False) -> Branches:

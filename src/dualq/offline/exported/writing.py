@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dualq.base import Label, LogError
+from dualq.base import Label, LogError, door
 from dualq.offline.exported.branches import Exportable, branches_of
 from dualq.offline.exported.json_form import SCHEMA, as_json, json_text
 from dualq.offline.exported.python_form import as_python
@@ -11,6 +11,7 @@ from dualq.offline.exported.sql_form import DIALECTS, as_sql
 FORMS = ("json", "sql", "python", "schema")
 
 
+@door
 def export(
     fit: Exportable,
     to: str,

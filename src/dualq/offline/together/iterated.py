@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from dualq.base import Json, Label, LabelLike, LogError, written_together
+from dualq.base import Json, Label, LabelLike, LogError, door, written_together
 from dualq.logs import Start
 from dualq.model import Kind, Seed, TablePolicy, dataclass_kind, write_policy, write_saved
 from dualq.offline.saved.opening import ARRAYS, NUMBERS, POLICY, Decider, write_numbers
@@ -27,6 +27,7 @@ REASON = (
 )
 
 
+@door
 @dataclass(frozen=True, eq=False)
 class IterateFit:
     """The answer of Bellman tracking; the same for every agent. `save` keeps it, and `dualq.load` has it back.
