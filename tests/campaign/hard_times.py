@@ -44,8 +44,9 @@ def run(
     """Run the command line in a process of its own."""
     source = str(Path(dualq.__file__).parents[1])
     known = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "NUMBA_CACHE_DIR")}
-    environment = known | {"PYTHONPATH": source, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    environment = environment if env is None else {"PATH": os.environ["PATH"], "PYTHONPATH": source, **env}
+    environment = known | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"} if env is None else dict(env)
+    # Python keeps half of a compiled module where no more fits into the file, and stumbles over it for ever
+    environment |= {"PATH": os.environ["PATH"], "PYTHONPATH": source, "PYTHONDONTWRITEBYTECODE": "1"}
     line = [*DUALQ, *words] if shell is None else ["bash", "-c", shell, *DUALQ, *words]
     process = subprocess.Popen(
         line, cwd=folder, env=environment, preexec_fn=limit,

@@ -90,3 +90,14 @@ def test_an_evaluation_is_saved_whole_or_stays_as_it_was(tmp_path, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         other.save(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_model_that_is_no_text_is_refused_and_nothing_else_is_said(tmp_path, capfd):
+    """A row with a field too many, and a byte that is no UTF-8 in it."""
+    dualq.models.write_model(tmp_path / "m.csv", dualq.problems.two_state().mdp)
+    lines = (tmp_path / "m.csv").read_bytes().splitlines(keepends=True)
+    lines[2] = b"x,\xac," + lines[2]
+    (tmp_path / "m.csv").write_bytes(b"".join(lines))
+    with pytest.raises(DualqError, match=r"m\.csv: is not text in UTF-8; save it as UTF-8$"):
+        dualq.models.read_model(tmp_path / "m.csv", discount=0.9)
+    assert capfd.readouterr() == ("", "")

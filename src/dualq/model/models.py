@@ -8,6 +8,7 @@ A file is checked here once, and an error names the file, the row and what would
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -264,20 +265,28 @@ def _read_csv(path: Path, discount: float | None) -> MDP:
     return _mdp(path, transitions, rewards, discount, (low, high), states=states, actions=actions, available=available)
 
 
+def _check_utf8(path: Path) -> None:
+    """Before Arrow reads it: of a row that is no text, and has fields too many, Arrow prints a traceback of its own."""
+    letters = codecs.getincrementaldecoder("utf-8")()
+    try:
+        with path.open("rb") as file:
+            for part in iter(lambda: file.read(1 << 20), b""):
+                letters.decode(part)
+        letters.decode(b"", final=True)
+    except UnicodeDecodeError:
+        raise ModelError(f"{path}: is not text in UTF-8; save it as UTF-8") from None
+
+
 def _csv_table(path: Path, as_text: Iterable[str] = ()) -> pa.Table:
     """The five columns as a pyarrow table with no empty cell, types as pyarrow finds them (text where asked for)."""
     import pyarrow as pa
     from pyarrow import csv as pa_csv
 
-    not_utf8 = ModelError(f"{path}: is not text in UTF-8; save it as UTF-8")
-    with path.open("rb") as file:
-        if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):  # UTF-16 says so in its first bytes
-            raise not_utf8
+    _check_utf8(path)
     broken = []
 
     def refuse(row: pa_csv.InvalidRow) -> str:
-        with suppress(UnicodeDecodeError):  # of a row that is not text; reading goes on to say so itself
-            broken.append(row)
+        broken.append(row)
         return "error"
 
     def read(use_threads: bool) -> pa.Table:
@@ -294,8 +303,6 @@ def _csv_table(path: Path, as_text: Iterable[str] = ()) -> pa.Table:
     try:
         table = read(use_threads=True)
         header = table.column_names
-    except UnicodeDecodeError:
-        raise not_utf8 from None
     except pa.ArrowInvalid as error:
         if "Empty CSV" in str(error):
             raise ModelError(f"{path}: is empty; it must hold a header and rows {','.join(COLUMNS)}") from None
@@ -315,8 +322,6 @@ def _csv_table(path: Path, as_text: Iterable[str] = ()) -> pa.Table:
         raise ModelError(f"{path}: has a header and no rows; it must have rows {','.join(COLUMNS)}")
     table = table.select(list(COLUMNS))
     for name, column in zip(COLUMNS, table.columns, strict=True):
-        if pa.types.is_binary(column.type):
-            raise not_utf8
         if column.null_count:
             i = int(column.is_null().to_numpy().argmax())
             raise _row_error(path, i, f"{name} is empty; a row must have {','.join(COLUMNS)}", column=name)
