@@ -19,7 +19,10 @@ Edges = tuple[tuple[int, int], ...]
 
 def checked_edges(edges: Iterable[tuple[int, int]]) -> Edges:
     """Each edge once, in order; a ModelError where some agent can never hear of another."""
-    made = tuple(sorted({(min(int(i), int(j)), max(int(i), int(j))) for i, j in edges}))
+    try:
+        made = tuple(sorted({(min(int(i), int(j)), max(int(i), int(j))) for i, j in edges}))
+    except (TypeError, ValueError):
+        raise ModelError(f"edges are {edges!r}; they must be pairs of agents, such as [(0, 1), (1, 2)]") from None
     if any(i == j or i < 0 for i, j in made):
         raise ModelError(f"edges are {list(made)}; they must be pairs of different agents 0, 1, 2, ...")
     part = {0}
