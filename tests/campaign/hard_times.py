@@ -280,6 +280,7 @@ def faults(names: list[str]) -> Iterator[tuple[str, str]]:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it starts in the background ignore it
     found = dict(faults(sys.argv[1:] or list(CASES)))
     for name, wrong in found.items():
         print(f"{name}: {wrong}")

@@ -37,6 +37,7 @@ ENOUGH = 2000  # rows in which bins can be found
 SENTINELS = (-99, -999, -9999, -99999, 999, 9999, 99999)  # numbers that often stand for a missing one
 WORDS = (("terminal", LAST), ("terminal", EARLY), ("truncated", LAST))  # what may be said of last rows
 MANY = ("state", "action", "next_state", "episode", "costs")  # parts that may have several columns
+SLIPS = 12  # columns with words among numbers of which every one is looked at
 
 
 @door
@@ -281,10 +282,11 @@ def _bins(opened: Source, rows: int, held: Sequence[Column], roles: Roles, more:
 
 def _odd(opened: Source, roles: Roles, held: Sequence[Column]) -> list[str]:
     """Labels that may mean missing, or differ in spaces; numbers that may; values that stand apart; single values."""
-    said = []
+    slips = [column.name for column in held if column.words]
+    said = [f"{len(slips)} columns hold words among numbers, of which {SLIPS} are shown"] if len(slips) > SLIPS else []
     for column in held:
         parts = [part for part, names in roles.parts.items() if column.name in names]
-        if column.words and set(parts) <= {"state", "action", "next_state"}:
+        if column.name in slips[:SLIPS] and set(parts) <= {"state", "action", "next_state"}:
             said += word_words(opened, column.name)
         if set(parts) & {"reward", "costs"} and column.means_numbers and column.different > 2:
             said += far_words(opened, column.name, "--reward-range" if "reward" in parts else "--cost-range")

@@ -120,9 +120,10 @@ def are_few(words: int, known: int) -> bool:
 def word_words(opened: Source, column: str) -> list[str]:
     """A sentence where a column of text would hold numbers but for a few rows."""
     with reading(opened.name):
-        text = opened.table[column]
+        only = opened.table.select(column)  # of a wide table the engine would plan all of it
+        text = only[column]
         asked = {"known": text.count(), "words": words_among_numbers(text)}
-        found = opened.table.aggregate(**asked).to_pyarrow().to_pylist()[0]
+        found = only.aggregate(**asked).to_pyarrow().to_pylist()[0]
         if not are_few(found["words"], found["known"]):
             return []
         rows = _rows(opened, column, lambda v: ~v.re_search(TEXT_NUMBER))
