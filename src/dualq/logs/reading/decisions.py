@@ -278,7 +278,7 @@ class Decisions:
         episode = window(group_by=[table[e] for e in self.e])
         if self.unplaced == "episode":
             return table.mutate(astray=table.t.count().over(episode) < table.count().over(episode)).filter(*known)
-        stray = literal(False)  # of no episode: every link across its place in the file may be false
+        stray = table.place.isnull()  # none is; of no episode: every link across its place in the file may be false
         for e in self.e:
             stray = stray | table[e].isnull()
         by_place = window(group_by=[table[e] for e in self.e], order_by=[table.place])
