@@ -308,7 +308,7 @@ def later_calls(folder: Path) -> list[Call]:
                 "sense": "<=",
             },
         ),
-        Call("counts_in_blocks", dualq.counts_in_blocks, {"log": log, "blocks": 6, "ratio": 4.0, "fine": 12}),
+        Call("counts_in_blocks", dualq.counts_in_blocks, {"log": log}),
         Call(
             "ArrayLog",
             dualq.ArrayLog,

@@ -114,8 +114,6 @@ def test_seeds_shapes_and_columns_that_cannot_be_are_named(found):
         half.act_many({"state": ["a"]}, case=float("inf"))
     with pytest.raises(ModelError, match=r"^Q has the shape \(2,\); it must have a row per state"):
         dualq.TablePolicy.greedy(np.ones(2))
-    with pytest.raises(LogError, match=r"^ratio is nan; it must be a number above 1$"):
-        by_name["counts_in_blocks"].function(by_name["counts_in_blocks"].good["log"], ratio=float("nan"))
     with pytest.raises(ModelError, match=r"^edges are .*; they must be pairs of agents"):
         dualq.QDLearning(edges=np.zeros((2, 2, 2)))
     with pytest.raises(LogError, match=r"^'y' is no number of the state; its numbers are x$"):
