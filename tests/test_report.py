@@ -142,7 +142,7 @@ def test_every_number_on_the_terminal_comes_from_the_fit(fit):
     known |= numbers_of([list(promise.value_range), fit.counts.reward_range, promise.regret, len(change)])
     known |= numbers_of([list(s.values()) for s in (row["state"] for row in change)])
     known |= numbers_of([visits.size, int((visits > 0).sum()), int(((visits > 0).sum(axis=1) == 1).sum())])
-    known |= numbers_of([1.96, 10, 100])  # a quantile, "fewer than 10 rows", 100%
+    known |= numbers_of([1.96, 10, 100, 19, 20])  # a quantile, "fewer than 10 rows", 100%, "19 times in 20"
     known |= {str(x) for x in numbers_of([int(visits.any(axis=1).sum())])}
     assert numbers_in(printed(fit)) - known == set()
 

@@ -228,7 +228,9 @@ class TablePolicy:
         S, A = self.matrix.shape
         rewards = (self.matrix * mdp.rewards).sum(axis=1)
         if self.is_deterministic:
-            return sp.csr_array(mdp.transitions[np.arange(S) * A + self.matrix.argmax(axis=1)]), rewards
+            P = sp.csr_array(mdp.transitions[np.arange(S) * A + self.matrix.argmax(axis=1)])
+            P.eliminate_zeros()  # a transition of probability zero is none
+            return P, rewards
         s, a = np.nonzero(self.matrix)
         choose = sp.csr_array((self.matrix[s, a], (s, s * A + a)), shape=(S, S * A))
         return sp.csr_array(choose @ mdp.transitions), rewards
