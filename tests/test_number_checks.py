@@ -233,6 +233,14 @@ def test_a_rhythm_comes_again_however_rows_wander(everywhere):
     assert comes_again(group, step, 60, e + 9.0 * (step % 60 == 3)) == 1.0  # twice is no rhythm yet
 
 
+def test_turns_that_go_against_each_other_are_no_rhythm():
+    """Every second turn is the first one upside down, to the bit: there is a rhythm of two turns, and none of one."""
+    step, group = np.arange(70), np.zeros(70, int)
+    swing = np.where(step // 7 % 2, -1.0, 1.0) * (step % 7 - 3.0)
+    assert comes_again(group, step, 7, swing) == 1.0
+    assert comes_again(group, step, 14, swing) < 1e-9
+
+
 @pytest.mark.parametrize("period", [2, 5, 6])
 def test_the_trend_is_the_mean_over_one_period(period):
     """Against sums row by row; of a straight line nothing is left, of a rhythm everything but its mean."""

@@ -53,7 +53,9 @@ def _agreement(group: Array, clock: Array, period: int, x: Array) -> float:
     w = 1.0 / (noise + _between(A, noise))
     mean = (w * A).sum() / w.sum()
     error = np.sqrt(2.0 * (w * (A - mean) ** 2).sum() / ((b.size - 1) * w.sum()))
-    return float(stdtr(b.size - 1.0, -mean / error)) if error > 0.0 else 0.0
+    if error == 0.0:  # all turns go exactly as far as the others: with them, or against them
+        return float(mean <= 0.0)
+    return float(stdtr(b.size - 1.0, -mean / error))
 
 
 def _between(A: Array, noise: Array) -> float:
