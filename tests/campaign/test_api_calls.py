@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -94,12 +95,28 @@ def test_every_function_that_users_call_is_behind_a_door():
         ("time", [0.5, 1.7, 2.2], "row 0: time is 0.5; it must be a whole number of 64 bits"),
         ("episode", [0, 0.25, 0.5], "row 1: episode is 0.25; it must be a whole number of 64 bits"),
         ("ended", [0, 1, 2], "row 2: ended is 2; it must be true or false"),
+        ("state", np.array([0, 1.5, 1], object), "row 1: state is 1.5; it must be a whole number of 32 bits"),
+        ("action", [Decimal("0.5"), 1, 0], "row 0: action is 0.5; it must be a whole number of 32 bits"),
+        (
+            "state",
+            [1j, 0, 0],
+            "the column state is of the type complex128; each value must be a whole number of 32 bits",
+        ),
+        ("ended", ["False"] * 3, "the column ended is of the type <U5; each value must be true or false"),
+        ("ended", [None, True, False], "row 0: ended is None; it must be true or false"),
+        (
+            "time",
+            [0, 2**70, 1],
+            "the column time holds something else (Python int too large to convert to C long); "
+            "each value must be a whole number of 64 bits",
+        ),
         ("reward", [1j, 0, 0], "the column reward holds complex numbers; they must be real"),
     ],
 )
 def test_arrays_are_not_rounded_in_silence(column, values, wrong):
     good = {"state": [0, 1, 0], "action": [0, 1, 1], "reward": [1.0, 0.0, 2.0], "next_state": [1, 0, 1]}
-    dualq.ArrayLog(**good | {"time": [0.0, 1.0, 2.0], "ended": [0, 1.0, 0]}, states=2, actions=2)
+    for time in ([0.0, 1.0, 2.0], np.array([0, 1, 2], object), np.arange("2024-01", "2024-04", dtype="datetime64[M]")):
+        dualq.ArrayLog(**good | {"time": time, "ended": [0, 1.0, 0]}, states=2, actions=2)
     with pytest.raises(LogError) as refused:
         dualq.ArrayLog(**good | {column: values}, states=2, actions=2)
     assert str(refused.value) == wrong

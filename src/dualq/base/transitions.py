@@ -72,11 +72,18 @@ class RecordedState(NamedTuple):
 def as_whole(name: str, values: ArrayLike, kind: type[np.integer] | type[np.bool_]) -> Array:
     """A column as whole numbers, or flags; a LogError where a value is none: a fraction would be cut off unseen."""
     given = np.asarray(values)
-    with np.errstate(invalid="ignore"):
-        found = np.ascontiguousarray(given, kind)
-    if given.dtype.kind in "fiub" and given.dtype != found.dtype and (wrong := given != found).any():
+    right = "true or false" if kind is np.bool_ else f"a whole number of {8 * kind().itemsize} bits"
+    if given.dtype.kind not in "fiubOM":
+        raise LogError(f"the column {name} is of the type {given.dtype}; each value must be {right}", column=name)
+    try:
+        with np.errstate(invalid="ignore"):
+            found = np.ascontiguousarray(given, kind)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise LogError(
+            f"the column {name} holds something else ({error}); each value must be {right}", column=name
+        ) from None
+    if given.dtype.kind != "M" and given.dtype != found.dtype and (wrong := given != found).any():
         row = int(np.flatnonzero(wrong)[0])
-        right = "true or false" if kind is np.bool_ else f"a whole number of {8 * found.itemsize} bits"
         raise LogError(f"row {row}: {name} is {given.flat[row]}; it must be {right}", row=row, column=name)
     return found
 
