@@ -131,3 +131,11 @@ def test_a_wide_table_is_asked_in_parts(monkeypatch):
     monkeypatch.setattr(profile, "AT_ONCE", 7)
     assert dualq.look(wide).columns == whole.columns
     assert [column.different for column in whole.columns if column.name.startswith("c")] == list(range(1, 41))
+
+
+def test_of_many_columns_with_slips_those_that_play_a_part_are_named():
+    others = {f"c{i}": ["x" if j == 7 else str(j % 7) for j in range(60)] for i in range(13)}
+    slipped = ["oops" if j == 9 else str(j % 3) for j in range(60)]
+    columns = table(time=list(range(60)))
+    del columns["state"]
+    assert "'oops'" in str(dualq.look({**columns, **others, "state": slipped}))

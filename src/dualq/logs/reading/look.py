@@ -282,7 +282,8 @@ def _bins(opened: Source, rows: int, held: Sequence[Column], roles: Roles, more:
 
 def _odd(opened: Source, roles: Roles, held: Sequence[Column]) -> list[str]:
     """Labels that may mean missing, or differ in spaces; numbers that may; values that stand apart; single values."""
-    slips = [column.name for column in held if column.words]
+    played = {name for names in roles.parts.values() for name in names}
+    slips = sorted((column.name for column in held if column.words), key=lambda name: name not in played)
     said = [f"{len(slips)} columns hold words among numbers, of which {SLIPS} are shown"] if len(slips) > SLIPS else []
     for column in held:
         parts = [part for part, names in roles.parts.items() if column.name in names]
