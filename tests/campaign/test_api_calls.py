@@ -131,8 +131,9 @@ def test_seeds_shapes_and_columns_that_cannot_be_are_named(found):
         half.act_many({"state": ["a"]}, case=float("inf"))
     with pytest.raises(ModelError, match=r"^Q has the shape \(2,\); it must have a row per state"):
         dualq.TablePolicy.greedy(np.ones(2))
-    with pytest.raises(ModelError, match=r"^edges are .*; they must be pairs of agents"):
-        dualq.QDLearning(edges=np.zeros((2, 2, 2)))
+    for edges in (np.zeros((2, 2, 2)), [(0.7, 1)], ["01"], [(0, float("inf"))]):
+        with pytest.raises(ModelError, match=r"^edges are .*; they must be pairs of agents"):
+            dualq.QDLearning(edges=edges)
     with pytest.raises(LogError, match=r"^'y' is no number of the state; its numbers are x$"):
         by_name["numbers.grid"].function(x="x", y="y", points=3)
 

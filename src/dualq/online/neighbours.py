@@ -8,6 +8,7 @@ W   (agents, agents) Metropolis weights: w_ij = 1 / (1 + the larger degree of th
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import index
 
 import numpy as np
 
@@ -20,7 +21,7 @@ Edges = tuple[tuple[int, int], ...]
 def checked_edges(edges: Iterable[tuple[int, int]]) -> Edges:
     """Each edge once, in order; a ModelError where some agent can never hear of another."""
     try:
-        made = tuple(sorted({(min(int(i), int(j)), max(int(i), int(j))) for i, j in edges}))
+        made = tuple(sorted({(min(pair), max(pair)) for i, j in edges for pair in [(index(i), index(j))]}))
     except (TypeError, ValueError):
         raise ModelError(f"edges are {edges!r}; they must be pairs of agents, such as [(0, 1), (1, 2)]") from None
     if any(i == j or i < 0 for i, j in made):
