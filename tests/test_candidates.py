@@ -67,15 +67,14 @@ def test_what_cannot_be_judged_is_never_chosen_and_the_reason_says_why():
 
 
 def test_a_gain_far_beyond_rough_errors_is_tried_where_nothing_can_be_judged():
-    """41 is more than 8 errors of 5, 39 is not; and whatever has an error of its own goes first."""
+    """41 is more than 8 errors of 5, 39 is not; the nearest to the log of these, and what has an error goes first."""
 
-    def rough(name, gain, error=5.0):
-        return replace(candidate(name, gain, None, misfit=0.3), rough_error=error)
+    def rough(name, gain, error=5.0, near=0.5):
+        return replace(candidate(name, gain, None, misfit=0.3, effective_size=near), rough_error=error)
 
-    assert chosen(rough("linear", 41.0), rough("partition", 42.0)) == "partition"
+    assert chosen(rough("linear", 90.0, near=0.2), rough("partition", 41.0, near=0.3)) == "partition"
+    assert chosen(rough("linear", 41.0, near=0.2), rough("partition", 39.0, near=0.3)) == "linear"
     assert chosen(rough("linear", 39.0)) == CLONE
-    assert chosen(rough("linear", 64.0, 5.0), rough("partition", 52.0, 4.0)) == "partition"  # 12.8 times against 13
-    assert chosen(rough("linear", 66.0, 5.0), rough("partition", 52.0, 4.0)) == "linear"  # 13.2 times against 13
     assert chosen(rough("linear", 61.0), rough("neural, dual", 41.0)) == "neural, dual"  # networks go first
     assert chosen(rough("linear", 61.0), rough("neural, dual", 39.0)) == "linear"
     assert chosen(rough("linear", 41.0), candidate("partition", 10.0, 2.0)) == "partition"

@@ -6,9 +6,10 @@ Usable   a candidate whose expectation has an error: its features carry the valu
 Rule     of the usable candidates that are clearly better than what was logged, gain > 2 errors of the difference, the
          one with the largest gain less one error. Where there is none: the clone, which does what was logged
 To try   Where nothing is usable, since features do not carry the values and for no other reason, errors are too small
-         by a factor that is not known: in systems without noise, whose values bend. The policy whose gain stands the
-         largest factor, gain / error, is one to try, if that is more than eight. Networks go first: the others were
-         learned in features of the kind that was found wanting. The verdict is "cannot tell"
+         by a factor that is not known: in systems without noise, whose values bend. Of the policies whose gain is more
+         than eight such errors, the one nearest to the log, of the largest effective size, is one to try: what features
+         leave out misleads it least. Networks go first: the others were learned in features of the kind that was found
+         wanting. The verdict is "cannot tell"
 Why      Learning a function can fail without a sign; what was logged is known: so two errors to leave it. Among those
          that are better, a policy that stays near the log is told most exactly, and one that goes farther often has
          more: two errors taken off would always choose the first, none would choose by luck. Where errors can be told
@@ -61,9 +62,9 @@ class Candidate:
         return self.gain.value - CLEARLY * self.gain.error_or_nan > 0.0
 
     @property
-    def stands(self) -> float:
-        """By which factor its rough error may be too small before nothing is left of the gain."""
-        return self.gain.value / self.rough_error if self.rough_error else 0.0
+    def worth_trying(self) -> bool:
+        """Whether the gain is larger than a rough error is likely to be off."""
+        return self.rough_error is not None and self.gain.value > ROUGHLY * self.rough_error
 
     @property
     def worth(self) -> float:
@@ -93,9 +94,9 @@ def choose(candidates: Sequence[Candidate]) -> Choice:
     names = [one.name for one in candidates]
     clone = names.index(CLONE)
     usable = [i for i, one in enumerate(candidates) if one.usable and i != clone]
-    if not usable and (tries := [i for i, one in enumerate(candidates) if one.stands > ROUGHLY and i != clone]):
+    if not usable and (tries := [i for i, one in enumerate(candidates) if one.worth_trying and i != clone]):
         networks = [i for i in tries if candidates[i].learner == NEURAL]
-        best = max(networks or tries, key=lambda i: candidates[i].stands)
+        best = max(networks or tries, key=lambda i: candidates[i].effective_size)
         why = "looks better than what was done so far by far, but how much cannot be told: try it on a small scale."
         return Choice(best, f"The {names[best]} policy {why}")
     if not usable:
