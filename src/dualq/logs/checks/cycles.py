@@ -5,8 +5,10 @@ by hour, weekday and month where the clock is a date. Next states given (s, a) b
 alike_scores, grouped by (s, a), of their ranks among those of the same (s, a, s'), or of another `score`. Where the
 phase is in the state, it is the same for all rows of a pair, and nothing is left to compare. With K questions each has
 the level / K. What is found at that level must pass another test too, where there is one (`again`): the larger p
-counts. A long log is read in its last MOST rows. Rhythms of other lengths show as memory, as far as rewards many rows
-apart go together.
+counts. That other p is not multiplied by K: it is asked only where rows one by one see a rhythm, and turns are few. So
+where a curve makes these see one in many of the K questions, the level holds for each of them and not for all together.
+A long log is read in its last MOST rows. Rhythms of other lengths show as memory, as far as rewards many rows apart go
+together.
 """
 
 from __future__ import annotations
