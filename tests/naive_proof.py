@@ -32,6 +32,7 @@ class Naive:
         self.reward_range = reward_range or (min(row.r for row in self.rows), max(row.r for row in self.rows))
         self.ends = any(row.ended for row in self.rows)
         self.places = self.possible()
+        self.anywhere = [*range(S), S] if self.ends else [*range(S)]  # which states only end may be seen late
         self.low, self.high = self.range_of_values(value_range)
         self.references = {"optimal": [], "behaviour": []}
         for e in range(len(self.blocks)):
@@ -123,7 +124,7 @@ class Naive:
             here = self.of(pair, e)
             if not here:
                 continue
-            could = [self.alpha * f[s] for s in self.places]
+            could = [self.alpha * f[s] for s in self.anywhere]
             bottom, top = low + min(could), high + max(could)
             before = [reward(row) + self.alpha * f[self.successor(row)] for b in range(e) for row in self.of(pair, b)]
             m = 0.5 * (bottom + top)
@@ -185,7 +186,7 @@ class Naive:
 
     def code(self, past, now):
         """log q: six Dirichlet priors, alike likely, each predicts every successor from those before it."""
-        m, logs = len(self.places), []
+        m, logs = len(self.anywhere), []
         for trust in (1.0, 0.25):
             for base in (0.5, 1.0 / m, 0.03 / m):
                 weight = {s: base + trust * past.count(s) for s in {*past, *now}}

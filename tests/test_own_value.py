@@ -19,10 +19,12 @@ from dualq.proof.foresight import foresee, quotas
 from dualq.proof.isotropic import LOG_WEIGHTS, NODES, ellipsoid, norm, psi_ratio
 from dualq.proof.ledger import Ledger
 from dualq.proof.martingale import Aim, Box, log_martingale, own_value, reach_of
+from dualq.proof.noise import noise_of
 from dualq.proof.own_rows import errors_of, fitted, own_rows
 from dualq.proof.own_value import OwnEvent, coarse, decided_start, foreseen_start, foresighted, prior_of, shared_out
 from dualq.proof.prior import GRID, Prior, on_grid
 from dualq.proof.questions import question_of
+from dualq.proof.successors import divergence
 from dualq.proof.total_variance import settle, thin_end, varied
 
 S, A, ALPHA = 4, 2, 0.7
@@ -348,6 +350,30 @@ def test_what_is_foreseen_does_not_know_how_many_rows_will_come():
             np.testing.assert_array_equal(one[: shared + 1], other[: shared + 1])
         np.testing.assert_array_equal(quotas(seen[1_600], 2.0, 0)[:shared], quotas(seen[rows], 2.0, 0)[:shared])
     assert levels[1_600] == levels[2_000] == levels[2_900] == pytest.approx([0.03, 0.02])
+
+
+def test_an_end_that_is_seen_late_changes_nothing_that_was_foreseen():
+    # States 2 and 3 are only ever entered to end, 3 by the last row alone. With or without that row, the rates of event
+    # 1, the codes of event 2 and the price of a policy are those that the earlier rows allow.
+    rng = np.random.default_rng(0)
+    s, a = rng.integers(2, size=600), rng.integers(2, size=600)
+    ended = rng.random(600) < 0.3
+    to, reward = np.where(ended, 2, rng.integers(2, size=600)), rng.random(600)
+    ended[-1], to[-1] = True, 3
+    found = []
+    for rows in (599, 600):
+        columns = (column[:rows] for column in (s, a, reward, to))
+        log = dualq.ArrayLog(*columns, 4, 2, ended=ended[:rows], reward_range=(0.0, 1.0))
+        merged = log.counts()
+        blocks = log.counts_between([0, 64, 599])
+        ev = evidence_of(blocks, merged)
+        f = np.outer([0.0, 1.0], [2.0, 3.0, 0.0, 9.0, 0.0])  # 9 where nobody knows of an end yet
+        price = Prior(blocks[0], merged, 0.8, np.ones((4, 2), bool)).price(np.eye(2)[[0, 1, 0, 0]])
+        eps = divergence(ev, ev.n[0], ev.n[1], 3.0)
+        found.append((ev.possible.sum(), *noise_of(ev, f, 0.8, (0.0, 1.0), 3.0)[0][:, :4], eps[:4], price))
+    assert [one[0] for one in found] == [4, 3]  # of 0, 1, 3 and the end; with the last row, 3 is no place to be
+    for one, other in zip(*(x[1:] for x in found), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_a_short_log_has_no_more_of_delta():

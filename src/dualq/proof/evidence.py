@@ -31,6 +31,11 @@ class Evidence(NamedTuple):
     shape: tuple[int, int]
 
     @property
+    def anywhere(self) -> Array:
+        """(S + 1,) where a row might lead, as far as is known beforehand: which states only end may be seen late."""
+        return np.append(np.ones(self.shape[0], bool), self.possible[-1])
+
+    @property
     def pair(self) -> Array:
         """(entries,) the pair of each entry."""
         return np.repeat(np.arange(self.indptr.size - 1), np.diff(self.indptr))

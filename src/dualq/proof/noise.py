@@ -49,7 +49,7 @@ def noise_of(
     spread, scatter_r, scales = [], [], []
     for e in range(num_blocks):
         f = alpha * references[e]
-        reachable = f[evidence.possible]
+        reachable = f[evidence.anywhere]
         bottom, top = low + reachable.min(), high + reachable.max()
         middle = 0.5 * (bottom + top)
         if e == 0:

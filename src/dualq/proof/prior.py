@@ -46,8 +46,10 @@ class Prior:
         self.foreseen, self.seen = dict(zip(kept, best, strict=True)), seen
         shares = [WELL_KNOWN / max(len(kept) - 1, 1)] * (len(kept) - 1) + [FORESEEN / len(kept)] * len(kept)
         self.log_shares = np.log([1.0 - sum(shares), *shares])
-        # where there is one action, or where rows only ever ended, there is nothing to choose
-        ends = merged.support.to_log(merged.over) & ~merged.visits.any(axis=1)
+        # where there is one action, or where rows only ever ended, there is nothing to choose; an end that the first
+        # rows did not show is paid for, or else the price would depend on later rows
+        shown, still = (counts.support.to_log(counts.over) for counts in (first, merged))
+        ends = shown & still & ~merged.visits.any(axis=1)
         self.choices = (self.actions > 1) & ~ends
 
     def cheapest(self, otherwise: Array) -> dict[int, Array]:

@@ -22,7 +22,7 @@ def divergence(evidence: Evidence, past: Array, n: Array, level: float) -> Array
     The regret of a mixture of Dirichlet codes, plus the level. A code begins with what the past has shown, taken at its
     word or at a quarter of it; with no past these are the same.
     """
-    m = float(evidence.possible.sum())
+    m = float(evidence.anywhere.sum())
     total, before = evidence.per_pair(n), evidence.per_pair(past)
     logs = []
     for trust in (1.0, 0.25) if past.any() else (0.0,):
