@@ -319,6 +319,8 @@ def test_who_ends_a_log_moves_no_border():
         if first is not None:
             assert ends[first.blocks - 1] in FIRSTS
             assert first.price == pytest.approx(np.log(1.0 / FIRSTS[ends[first.blocks - 1]]))
+    assert cut_beforehand(np.array([20_000_000]))  # without order there is one block at every length ...
+    assert not cut_beforehand(np.array([20_000_001]))  # ... and with it from here on, so that somebody can choose
     log = problems.two_state().record(4_999, 0)
     for rows in (5, 100, 383, 384, 1_000, 3_071, 3_072, 4_999):
         ends = np.cumsum([block.total for block in coarse(log.counts_between(borders_of(rows, 4)))])

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dualq.logs.array_log import ArrayLog as ArrayLog
     from dualq.logs.blocks import BORDERS as BORDERS
     from dualq.logs.blocks import FIRSTS as FIRSTS
+    from dualq.logs.blocks import MOST_SORTED as MOST_SORTED
     from dualq.logs.blocks import counts_in_blocks as counts_in_blocks
     from dualq.logs.blocks import first_of as first_of
     from dualq.logs.checks.between import between as between

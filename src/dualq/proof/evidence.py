@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dualq.base import LogError, checked_interval
-from dualq.logs import BORDERS, FIRSTS, Counts, all_counts, first_of
+from dualq.logs import BORDERS, FIRSTS, MOST_SORTED, Counts, all_counts, first_of
 
 Array = np.ndarray
 
@@ -50,8 +50,11 @@ class Evidence(NamedTuple):
 
 
 def cut_beforehand(ends: Array) -> bool:
-    """Whether blocks that end after so many rows are cut where every log is: the last end may be anywhere."""
-    return BORDERS.issuperset(ends[:-1].tolist())
+    """Whether blocks that end after so many rows are cut where every log is: the last end may be anywhere.
+
+    Not where a log is longer than MOST_SORTED: its one block is another certificate than that of a log stopped sooner.
+    """
+    return bool(ends[-1] <= MOST_SORTED) and BORDERS.issuperset(ends[:-1].tolist())
 
 
 class First(NamedTuple):
