@@ -83,6 +83,8 @@ def test_several_json_files_are_one_log_and_a_bad_row_is_named_by_its_place(tmp_
         (lambda t: t.replace('"stock": 2', '"stock": {"a": 2}'), "the state column 'stock' holds"),
         (lambda t: t[:-30], "cannot be read; it may be cut off in the middle"),
         (lambda t: "[1, 2]\n[3, 4]\n", "the rows are not objects; a row must look like"),
+        (lambda t: "[" * 3000 + "]" * 3000, "the rows are not objects; a row must look like"),
+        (lambda t: t.replace('"stock": 2', '"stock": ' + "[" * 900 + "]" * 900), "the state column 'stock' holds"),
     ],
 )
 def test_json_that_is_no_log_is_refused(change, message, tmp_path):

@@ -46,6 +46,7 @@ READERS = {
     ".json": "json",
     ".xlsx": "excel",
 }
+DEEPEST = 20  # JSON within JSON whose kinds are told apart: no row is deeper, and Ibis follows a few hundred only
 ARROW_STREAM = b"\xff\xff\xff\xff"  # how a file begins that holds Arrow's stream and not its file format
 
 
@@ -193,7 +194,7 @@ def open_json(files: list[str], name: str, told: Told) -> Source:
     types: dict[str, str] = {}
 
     def read(con: DuckDB, numbered: bool = False) -> Table:
-        how: dict[str, Any] = {"columns": types} if types else {"sample_size": -1}
+        how: dict[str, Any] = {"columns": types} if types else {"sample_size": -1, "maximum_depth": DEEPEST}
         how |= {"filename": FILE} if numbered else {}
         with reading(name):
             return as_table(con.read_json(files, **how))
