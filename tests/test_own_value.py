@@ -307,6 +307,13 @@ def test_blocks_are_joined_by_their_lengths_alone():
     assert first_part(np.array([300, 500, 4096]), 4) == First(2, 0.0)
 
 
+def noted(rows, states=2):
+    """Rows with two actions, drawn without kernels: tests that mutants meet run as plain Python."""
+    rng = np.random.default_rng(0)
+    s, to, a = rng.integers(states, size=rows), rng.integers(states, size=rows), rng.integers(2, size=rows)
+    return dualq.ArrayLog(s, a, rng.random(rows), to, states, 2, reward_range=(0.0, 1.0))
+
+
 def test_who_ends_a_log_moves_no_border():
     # Borders are the same for all lengths, but for the last; what differs is which first part there is, and all of them
     # have weights that add up to no more than 1.
@@ -321,7 +328,7 @@ def test_who_ends_a_log_moves_no_border():
             assert first.price == pytest.approx(np.log(1.0 / FIRSTS[ends[first.blocks - 1]]))
     assert cut_beforehand(np.array([20_000_000]))  # without order there is one block at every length ...
     assert not cut_beforehand(np.array([20_000_001]))  # ... and with it from here on, so that somebody can choose
-    log = problems.two_state().record(4_999, 0)
+    log = noted(4_999)
     for rows in (5, 100, 383, 384, 1_000, 3_071, 3_072, 4_999):
         ends = np.cumsum([block.total for block in coarse(log.counts_between(borders_of(rows, 4)))])
         assert ends[:-1].tolist() == [end for end in (1, 3, 8, 23, 64, 181, 512, 1448, 4096) if end < rows]
@@ -333,8 +340,7 @@ def test_who_ends_a_log_moves_no_border():
 def test_what_is_foreseen_does_not_know_how_many_rows_will_come():
     # The same rows, ended at different places: what was foreseen for the rows that both have is the same, and so is
     # what each may fail with.
-    base = problems.garnet(4, 2, 3, discount=0.8, seed=2)
-    log = base.record(2_900, 3)
+    log, start = noted(2_900, states=4), np.full(4, 0.25)
     policy, parts, seen, levels = np.eye(2)[[0, 1, 1, 0]], {}, {}, {}
     for rows in (1_600, 2_000, 2_900):
         short = dualq.ArrayLog(
@@ -342,8 +348,8 @@ def test_what_is_foreseen_does_not_know_how_many_rows_will_come():
         )
         blocks, merged = dualq.counts_in_blocks(short), short.counts()
         parts[rows] = foresighted(blocks)
-        own = own_rows(evidence_of(parts[rows], merged), policy, base.start, 0.8)
-        seen[rows] = foresee(own, base.start, (0.0, 1.0), np.append(np.ones(4, bool), False))
+        own = own_rows(evidence_of(parts[rows], merged), policy, start, 0.8)
+        seen[rows] = foresee(own, start, (0.0, 1.0), np.append(np.ones(4, bool), False))
         account = Ledger(0.05)
         levels[rows] = [share.delta for share in shared_out(blocks, account)]
     shared = len(parts[1_600]) - 2  # the last block of the shortest is cut short
@@ -379,7 +385,7 @@ def test_an_end_that_is_seen_late_changes_nothing_that_was_foreseen():
 
 
 def test_a_short_log_has_no_more_of_delta():
-    log = problems.two_state().record(100, 0)  # too short for a first part
+    log = noted(100)  # too short for a first part
     ledger = Ledger(0.05)
     pairs, own = shared_out(dualq.counts_in_blocks(log), ledger)
     assert own is None
@@ -389,7 +395,7 @@ def test_a_short_log_has_no_more_of_delta():
 
 def test_the_first_part_is_paid_for():
     # that of 512 rows has .18 of all; cut as nobody else would, it was chosen beforehand and costs nothing
-    log = problems.two_state().record(4_096, 0)
+    log = noted(4_096)
     levels = []
     for blocks in (dualq.counts_in_blocks(log), log.counts_between([0, 512, 1000, 2000, 4096])):
         levels.append(OwnEvent(foresighted(blocks), log.counts(), None, Ledger(0.02)).level)

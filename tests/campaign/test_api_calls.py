@@ -127,6 +127,8 @@ def test_seeds_shapes_and_columns_that_cannot_be_are_named(found):
     half = dualq.TablePolicy(np.full((1, 2), 0.5), states=["a"], actions=["x", "y"])
     with pytest.raises(LogError, match=r"^seed is -1; it must be a whole number from 0 on"):
         half.act("a", seed=-1)
+    with pytest.raises(LogError, match=r"^a case is 1e\+308; cases must be whole numbers of 64 bits"):
+        half.act_many({"state": ["a"]}, case=[1e308])
     with pytest.raises(LogError, match=r"^a case is inf; cases must be whole numbers"):
         half.act_many({"state": ["a"]}, case=float("inf"))
     with pytest.raises(ModelError, match=r"^Q has the shape \(2,\); it must have a row per state"):

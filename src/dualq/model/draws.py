@@ -28,6 +28,7 @@ Cases: TypeAlias = "str | ArrayLike | None"  # the name of a column, or whole nu
 
 PRIME = 2**31 - 1
 SHIFTS = (11939, 2143651, 1903994321)
+BEYOND = 2**63  # what whole numbers of 64 bits do not reach
 
 
 def scrambled(cases: Array) -> Array:
@@ -102,11 +103,12 @@ def one_case(case: int | None) -> Array | None:
 def _whole(cases: object) -> Array:
     """(n,) whole numbers of 64 bits; a LogError where one is something else."""
     numbers = np.atleast_1d(np.asarray(cases))
-    if numbers.dtype.kind == "f" and np.isfinite(numbers).all() and (numbers == np.rint(numbers)).all():
+    if numbers.dtype.kind == "f" and (np.abs(numbers) < BEYOND).all() and (numbers == np.rint(numbers)).all():
         numbers = numbers.astype(np.int64)
-    if numbers.dtype.kind not in "iu":
-        first = next((c for c in numbers.tolist() if not isinstance(c, int) or isinstance(c, bool)), None)
-        wrong = f"a case is {first!r}; cases must be whole numbers, such as the number of an order"
+    if numbers.dtype.kind not in "iu" or not (numbers < BEYOND).all():
+        known = (c for c in numbers.tolist() if not isinstance(c, int) or isinstance(c, bool) or c >= BEYOND)
+        first = next(known, None)
+        wrong = f"a case is {first!r}; cases must be whole numbers of 64 bits, such as the number of an order"
         raise LogError(wrong, argument="case", value=first)
     return numbers.astype(np.int64)
 
