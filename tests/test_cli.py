@@ -12,6 +12,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -539,3 +540,23 @@ def test_asking_a_saved_policy_imports_little_more_than_numpy(tmp_path):
     lines = [sys.executable, "-c", textwrap.dedent(code)]
     done = subprocess.run(lines, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_ctrl_c_while_an_object_goes_is_not_lost(monkeypatch, capsys):
+    class Going:
+        def __init__(self, last: BaseException):
+            self.last = last
+
+        def __del__(self):
+            raise self.last
+
+    monkeypatch.setattr(sys, "unraisablehook", cli.not_lost)
+
+    def gone(what: list[Going], seconds: float = 0.0) -> None:
+        what.clear()
+        time.sleep(seconds)
+
+    with pytest.raises(KeyboardInterrupt):
+        gone([Going(KeyboardInterrupt())], 60.0)
+    gone([Going(ValueError("something else"))])
+    assert "something else" in capsys.readouterr().err

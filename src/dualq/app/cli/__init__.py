@@ -7,12 +7,13 @@ interrupted, 141 nobody reads on (as after `| head`).
 
 from __future__ import annotations
 
+import _thread
 import gc
 import io
 import os
 import sys
 import threading
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -34,6 +35,9 @@ from dualq.app.cli import (
 )
 from dualq.base import DualqError
 
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
+
 app = typer.Typer(
     name="dualq",
     help="Learn a better policy from the log you already have, and say how good it is.",
@@ -48,6 +52,7 @@ app = typer.Typer(
 def main() -> None:
     """Run the command line and exit with its code."""
     gc.set_threshold(1_000_000)  # a command makes many objects and few cycles: looking for these took a sixth of it
+    sys.unraisablehook = not_lost
     sys.stdout, sys.stderr = (stream or io.StringIO() for stream in (sys.stdout, sys.stderr))  # closed by >&-
     code = run(sys.argv[1:])
     try:
@@ -60,6 +65,14 @@ def main() -> None:
         os._exit(code)  # who has interrupted does not wait until threads are where they can stop
     gc.freeze()  # nor does Python look for them on the way out, among all that was ever imported: as long again
     sys.exit(code)
+
+
+def not_lost(ignored: UnraisableHookArgs) -> None:
+    """Python ignores what is raised while an object goes; if that is Ctrl-C, it comes once more, a moment later."""
+    if isinstance(ignored.exc_value, KeyboardInterrupt):
+        threading.Timer(0.05, _thread.interrupt_main).start()  # what is raised here would be ignored too
+    else:
+        sys.__unraisablehook__(ignored)
 
 
 def run(arguments: list[str]) -> int:
