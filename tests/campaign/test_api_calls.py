@@ -140,6 +140,37 @@ def test_seeds_shapes_and_columns_that_cannot_be_are_named(found):
         by_name["numbers.grid"].function(x="x", y="y", points=3)
 
 
+def test_numbers_too_large_to_compute_with_and_no_points_are_refused(found):
+    """Warnings are errors here: an overflow on the way to the refusal would be seen."""
+    by_name, two = {call.name: call for call in found}, dualq.problems.two_state()
+    too_large = r"^weights: the weight of state=0 is 1e\+308; weights must be at most 1e\+100$"
+    for ask in (
+        lambda: dualq.solve(two.mdp, weights=1e308, method="lp"),
+        lambda: dualq.pseudo_gap(two.mdp, dualq.solve(two.mdp), weights=1e308),
+        lambda: two.behaviour.occupancy(two.mdp, weights=1e308),
+    ):
+        with pytest.raises(ModelError, match=too_large):
+            ask()
+    with pytest.raises(ModelError, match=r"^holding_cost is 1e\+308; it must be at most 1e\+100$"):
+        dualq.problems.queue(holding_cost=1e308)
+    with pytest.raises(ModelError, match=r"^consensus is 1e\+308 / n\^0.1; it must be from above 0 to 1, with a power"):
+        dualq.QDLearning(edges=[(0, 1)], consensus=1e308)
+    with pytest.raises(LogError, match=r"^points is -1; it must be between 1 and 20000$"):
+        by_name["numbers.dependence"].function(column="x", points=-1)
+    with pytest.raises(LogError, match=r"^points is nan; it must be a whole number, between 1 and 1000$"):
+        by_name["numbers.grid"].function(x="x", y="x", points=float("nan"))
+    with pytest.raises(LogError, match=r"^assume is array\(\[0., 0.\]\); it must be one of 'set aside'$"):
+        dualq.evaluate(two.record(50), two.behaviour, assume=np.zeros((2, 2)))
+
+
+def test_a_moment_beyond_all_whole_numbers_is_a_moment():
+    table = {"time": [0, 1, 2, 3], "state": ["a", "b"] * 2, "action": ["x"] * 4, "reward": [0.0] * 4}
+    roles = {"state": "state", "action": "action", "reward": "reward", "time": "time"}
+    assert dualq.read_log(table, **roles, until=10**30).counts().visits.sum() == 3
+    with pytest.raises(LogError, match="no row"):
+        dualq.read_log(table, **roles, since=10**30)
+
+
 def test_what_arguments_must_be_can_be_read():
     """An annotation that names what is nowhere to be found would let everything through."""
     found = list(doors())

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from dualq.base.labels import Labels as Labels
     from dualq.base.labels import LabelsLike as LabelsLike
     from dualq.base.labels import as_labels as as_labels
+    from dualq.base.numbers import LARGEST as LARGEST
     from dualq.base.numbers import Weights as Weights
     from dualq.base.numbers import as_distribution as as_distribution
     from dualq.base.numbers import checked_interval as checked_interval
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from dualq.base.numbers import checked_numbers as checked_numbers
     from dualq.base.numbers import checked_range as checked_range
     from dualq.base.numbers import checked_weights as checked_weights
+    from dualq.base.numbers import checked_whole as checked_whole
     from dualq.base.numbers import weight_error as weight_error
     from dualq.base.places import Places as Places
     from dualq.base.places import as_numbers as as_numbers

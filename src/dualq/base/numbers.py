@@ -18,6 +18,8 @@ Array = np.ndarray
 Weights: TypeAlias = Mapping[Label, float] | ArrayLike  # {state: weight}, one for all states, or one per state
 Refusal: TypeAlias = type[ModelError] | type[LogError]
 
+LARGEST = 1e100  # of what is multiplied and squared later
+
 
 def checked_number(name: str, value: SupportsFloat | str, error: Refusal = ModelError) -> float:
     """A number."""
@@ -25,6 +27,16 @@ def checked_number(name: str, value: SupportsFloat | str, error: Refusal = Model
         return float(value)
     except (TypeError, ValueError):
         raise error(f"{name} is {value!r}; it must be a number", argument=name, value=value) from None
+
+
+def checked_whole(name: str, value: int, least: int, most: int | None = None, error: Refusal = ModelError) -> int:
+    """A whole number within its bounds."""
+    right = f"at least {least}" if most is None else f"between {least} and {most}"
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise error(f"{name} is {value!r}; it must be a whole number, {right}", argument=name, value=value)
+    if value < least or (most is not None and value > most):
+        raise error(f"{name} is {value}; it must be {right}", argument=name, value=value)
+    return int(value)
 
 
 def checked_numbers(name: str, values: ArrayLike, error: Refusal = ModelError) -> Array:
@@ -81,6 +93,9 @@ def checked_weights(name: str, given: Weights, states: Labels, error: Refusal = 
     if wrong.any():
         s = int(wrong.argmax())
         raise weight_error(name, states, s, float(weights[s]), "finite and not negative", error)
+    if (weights > LARGEST).any():
+        s = int(weights.argmax())
+        raise weight_error(name, states, s, float(weights[s]), f"at most {LARGEST:g}", error)
     return weights
 
 

@@ -369,7 +369,7 @@ def check_words(
     if certificate is not None:
         check_method(certificate)
     for word in assumed:
-        if word not in ASSUMPTIONS:
+        if not isinstance(word, str) or word not in ASSUMPTIONS:
             raise LogError(f"assume is {word!r}; it must be one of {few(ASSUMPTIONS)}")
     if limits is not None and solver != "exact":
         raise LogError(f"solver is {solver!r}; with limits it must be exact")

@@ -94,7 +94,7 @@ class QDLearning(Algorithm[State, Problem]):
         if self.step_size.linear:
             raise ModelError("QD-learning needs a step size visits(power, scale)")
         slowest = 2.0 * np.linalg.eigvalsh(self.laplacian).max()
-        if not 0.0 < self.consensus * slowest <= 4.0 or not 0.0 <= self.consensus_power < self.step_size.power:
+        if not 0.0 < self.consensus <= 4.0 / slowest or not 0.0 <= self.consensus_power < self.step_size.power:
             right = f"from above 0 to {4.0 / slowest:.3g}, with a power below that of the step size"
             raise ModelError(f"consensus is {self.consensus:g} / n^{self.consensus_power:g}; it must be {right}")
 

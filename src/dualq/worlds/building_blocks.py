@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from dualq.base import ModelError
+from dualq.base import LARGEST, ModelError
 
 Array = np.ndarray
 
@@ -61,16 +61,6 @@ def all_in(s: int, num_states: int) -> Array:
 # ---- checks of arguments
 
 
-def checked_whole(name: str, value: int, least: int, most: int | None = None) -> int:
-    """A whole number within its bounds."""
-    right = f"at least {least}" if most is None else f"between {least} and {most}"
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise ModelError(f"{name} is {value!r}; it must be a whole number, {right}")
-    if value < least or (most is not None and value > most):
-        raise ModelError(f"{name} is {value}; it must be {right}")
-    return int(value)
-
-
 def checked_probability(name: str, value: float) -> float:
     """A probability."""
     if not 0.0 <= float(value) <= 1.0:
@@ -79,7 +69,9 @@ def checked_probability(name: str, value: float) -> float:
 
 
 def checked_number(name: str, value: float) -> float:
-    """A finite number, not negative."""
+    """A finite number, not negative, and not too large to be multiplied."""
     if not 0.0 <= float(value) < np.inf:
         raise ModelError(f"{name} is {float(value):g}; it must be a finite number, not negative")
+    if float(value) > LARGEST:
+        raise ModelError(f"{name} is {float(value):g}; it must be at most {LARGEST:g}")
     return float(value)

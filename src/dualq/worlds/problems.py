@@ -23,14 +23,13 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import gammaln, pdtrc, xlogy
 
-from dualq.base import Labels, ModelError, door
+from dualq.base import Labels, ModelError, checked_whole, door
 from dualq.model import MDP, TablePolicy
 from dualq.worlds.building_blocks import (
     all_in,
     birth_death_rows,
     checked_number,
     checked_probability,
-    checked_whole,
     entries,
     expected_rewards,
     inside,

@@ -35,7 +35,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 
-from dualq.base import WALK_STREAM, ModelError, Rows, checked_weights, door, generator_state
+from dualq.base import WALK_STREAM, ModelError, Rows, checked_weights, checked_whole, door, generator_state
 from dualq.logs import ArrayLog
 from dualq.model import MDP, TablePolicy, solve_chain
 from dualq.worlds.walks import (
@@ -197,10 +197,8 @@ class Simulator:
         costs
             {name: (S, A) or (S, A, S)}: what each row costs, by its pair or by its transition; recorded beside it
         """
-        for name, number, least in (("steps", steps, 1), ("seed", seed, 0)):
-            if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < least:
-                raise ModelError(f"{name} is {number!r}; it must be a whole number, at least {least}")
-        stream, rows = Simulated(self), Rows.empty(int(steps))
+        steps, seed = checked_whole("steps", steps, 1), checked_whole("seed", seed, 0)
+        stream, rows = Simulated(self), Rows.empty(steps)
         stream.fill(stream.init(seed), rows)
         mdp = self.mdp
         episode = np.cumsum(rows.ended) - rows.ended if self.ends.any() else None

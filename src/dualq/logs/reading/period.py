@@ -99,7 +99,8 @@ def _bound(name: str, word: str, value: Moment | None, column: str, kind: Kind) 
         if kind.is_temporal():
             moment = datetime.datetime.fromisoformat(str(value))
             return (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
-        return int(str(value)) if str(value).lstrip("+-").isdigit() else float(str(value))
+        number = int(str(value)) if str(value).lstrip("+-").isdigit() else float(str(value))
+        return number if abs(number) < 2**63 else float(number)  # engines have no whole numbers beyond
     except (TypeError, ValueError):
         right = "dates, such as 2024-02-29 or 2024-02-29 13:00" if kind.is_temporal() else "numbers, such as 600"
         raise LogError(f"{name}: {word} is {value!r}; {column} has {right}", argument=word, value=value) from None

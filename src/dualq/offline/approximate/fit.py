@@ -26,7 +26,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dualq._version import __version__
-from dualq.base import Label, LabelLike, Labels, LogError, StateColumns, States, door, write_whole, written_together
+from dualq.base import (
+    Label,
+    LabelLike,
+    Labels,
+    LogError,
+    StateColumns,
+    States,
+    checked_whole,
+    door,
+    write_whole,
+    written_together,
+)
 from dualq.logs import Argument, Finding, Log, NumberRows, read_log
 from dualq.model import Cases, FunctionPolicy, Seed, dataclass_kind, write_saved
 from dualq.offline.approximate.candidates import Candidate, Choice
@@ -50,6 +61,7 @@ Array = np.ndarray
 
 NEAREST = 100  # rows that speak for a state
 ASKED = 400  # rows by which it is known how near they usually are
+MOST_POINTS = 1_000  # of a grid, on either side
 STEPS = 9  # values at which each column is tried, to see whether it matters
 BEYOND = "the policy is a function of numbers, and no bound of such a policy can be proven from a log alone"
 
@@ -251,7 +263,7 @@ class NumberFit:
 
     def grid(self, x: str, y: str, points: int) -> list[GridCell]:
         """The action at a grid over two columns of numbers; the others have their medians, or commonest labels."""
-        columns = self.sample.state.numbers
+        points, columns = checked_whole("points", points, 1, MOST_POINTS, LogError), self.sample.state.numbers
         for name in (x, y):
             if name not in self.columns.numbers:
                 known = ", ".join(self.columns.numbers)

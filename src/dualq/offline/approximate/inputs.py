@@ -41,12 +41,18 @@ class Inputs:
     def columns(self, states: States) -> Iterator[Array]:
         """The inputs of some states, (n,) each: one at a time where rows are many."""
         for x, mean, deviation in zip(states.numbers.T, self.mean, self.deviation, strict=True):
-            yield np.clip((x - mean) / deviation, -FARTHEST, FARTHEST)
+            yield _scaled(x, mean, deviation)
         for places, size in zip(states.categories.T, self.sizes, strict=True):
             yield from ((places == label).astype(float) for label in range(size))
 
     def __call__(self, states: States) -> Array:
         """(n, d) the inputs of some states."""
-        z = np.clip((states.numbers - self.mean) / self.deviation, -FARTHEST, FARTHEST)
+        z = _scaled(states.numbers, self.mean, self.deviation)
         hot = [states.categories[:, [j]] == np.arange(size) for j, size in enumerate(self.sizes)]
         return np.hstack([z, *hot]).astype(float, copy=False)
+
+
+def _scaled(x: Array, mean: Array, deviation: Array) -> Array:
+    """In deviations from the mean, and never far; a number near the largest there is overflows on its way there."""
+    with np.errstate(over="ignore"):
+        return np.clip((x - mean) / deviation, -FARTHEST, FARTHEST)

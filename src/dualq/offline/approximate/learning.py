@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dualq.base import LogError, States, count, pip_install
+from dualq.base import LARGEST, LogError, States, count, pip_install
 from dualq.logs import NumberRows, Start, number_checks
 from dualq.model import Rule, Words
 from dualq.offline.approximate.asked import Asked
@@ -36,7 +36,6 @@ Array = np.ndarray
 Begin = Callable[[str], None]
 
 FEWEST_ROWS = 20
-LARGEST = 1e100
 MOST_LABELS = 200  # of a category: each is a feature of its own
 SAMPLE = 5_000  # rows that a fit keeps, for explanations
 LEVEL = 0.01  # of all checks together

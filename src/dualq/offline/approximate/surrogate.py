@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dualq.base import Label, LogError, States
+from dualq.base import Label, LogError, States, checked_whole
 from dualq.logs import NumberRows
 from dualq.model import Rule
 from dualq.offline.approximate.partition import conditions, rounded
@@ -90,7 +90,7 @@ def _sentences(tree: Tree, answer: Array, surely: Array, rows: NumberRows) -> tu
 
 def dependence(rule: Rule, rows: NumberRows, column: str, points: int = 20, seed: int = 0) -> Dependence:
     """The share of each action as this column varies, the others as logged; at quantiles, or at all labels."""
-    asked = _some(rows, seed, MOST // max(points, 1))
+    asked = _some(rows, seed, MOST // checked_whole("points", points, 1, MOST, LogError))
     numbers, categories = list(rows.columns.numbers), list(rows.columns.categories)
     if column in numbers:
         x = rows.state.numbers[:, numbers.index(column)]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from dualq._version import __version__
-from dualq.base import Json, ModelError, csv_text, nearest, write_whole
+from dualq.base import Json, ModelError, checked_whole, csv_text, nearest, write_whole
 from dualq.paper.experiments import LONG, NAMES, Experiment, experiment, plots
 from dualq.paper.experiments.curves import CONFIDENCE, Curve, Measured, Results, Row
 from dualq.paper.experiments.verdicts import Entry
@@ -69,8 +69,7 @@ def reproduce(
     said       called with the name and the entry of the summary of each experiment that is done
     """
     wanted = checked_names(names)
-    if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
-        raise ModelError(f"seeds is {seeds!r}; it must be a whole number, at least 1")
+    seeds = checked_whole("seeds", seeds, 1)
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise ModelError(f"{folder}: is a file; give the folder to write into")
