@@ -139,3 +139,12 @@ def test_of_many_columns_with_slips_those_that_play_a_part_are_named():
     columns = table(time=list(range(60)))
     del columns["state"]
     assert "'oops'" in str(dualq.look({**columns, **others, "state": slipped}))
+
+
+def test_one_decision_per_case_with_a_time_names_its_bad_row():
+    """Cases may share a moment, so no row of them is asked whether its time comes again."""
+    table = {"time": [0, 0, 1, 1], "state": ["a", "b"] * 2, "action": ["x"] * 4, "reward": [1.0, None, 0.0, 2.0]}
+    roles = {"state": "state", "action": "action", "reward": "reward", "time": "time", "terminal": "row"}
+    with pytest.raises(LogError, match=r"row 1 \(counted from 0\): reward is missing; rewards must be numbers"):
+        dualq.read_log(table, **roles)
+    assert dualq.read_log(table, **roles, skip_bad=True).counts().visits.sum() == 3

@@ -388,7 +388,8 @@ class Decisions:
         if schema.time != ROW and schema.time is not None:
             dates = ", a date as 2024-02-29" if "timestamp" in (self.time_as or "") else ""
             found.append(Condition((schema.time,), f"every row needs its time{dates}", table.t.isnull()))
-            found.append(self._repeated(table, table.again.fill_null(False)))
+            if "again" in table.columns:  # many cases of which nothing follows may be decided at one moment
+                found.append(self._repeated(table, table.again.fill_null(False)))
         return found
 
     def _repeated(self, table: Table, holds: Expression) -> Condition:
