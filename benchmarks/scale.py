@@ -5,7 +5,8 @@ uv run --all-extras --group bench python benchmarks/scale.py [--only learn exact
 learn     CPU seconds of the stages of `learn` with a certificate, on as many threads as there are cores, and the wall
           seconds of all; ten rows a state, beside one exact solve of the true model; a Garnet (5 actions, 4 successors)
           and a queue, every state as likely. `slope` is that of log time over log states between the smallest and the
-          largest. The saved fit in megabytes. --long: a million states too
+          largest. The saved fit in megabytes. `Ctrl-C` is how long a signal waited for Python at the most, twenty of
+          them a second: what Ctrl-C would have waited. --long: a million states too
 exact     solving known models: mazes, with the number of passes over the model or over the chain of a policy
           (products); a Garnet of a million states on one thread and on two (wall time, bits compared). --long: a
           Garnet of ten million too
@@ -25,11 +26,13 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import argparse
 import json
 import resource
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from itertools import product
 from pathlib import Path
 
@@ -77,6 +80,29 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
+class Waits:
+    """How long a signal waits for Python at the most, and where it was heard at last."""
+
+    EVERY = 0.05
+
+    def __enter__(self):
+        self.longest, self.where, self.last = 0.0, "", time.perf_counter()
+        signal.signal(signal.SIGALRM, self.heard)
+        signal.setitimer(signal.ITIMER_REAL, self.EVERY, self.EVERY)
+        return self
+
+    def heard(self, _, frame):
+        now = time.perf_counter()
+        if now - self.last - self.EVERY > self.longest:
+            places = [f for f, _ in traceback.walk_stack(frame) if "dualq" in f.f_code.co_filename]
+            self.longest = now - self.last - self.EVERY
+            self.where = " < ".join(f"{Path(f.f_code.co_filename).name}:{f.f_lineno}" for f in places[:3])
+        self.last = now
+
+    def __exit__(self, *_):
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+
 def learn_once(kind, states):
     """CPU seconds of the stages of one `learn`, the wall's of all, the process's peak memory, the saved fit's size."""
     mdp = simulated(kind, states).mdp
@@ -90,15 +116,17 @@ def learn_once(kind, states):
         os.environ["OMP_NUM_THREADS"] = str(os.cpu_count())  # of dualq's own threads; OpenBLAS has read its own before
         began = time.perf_counter()
         options = {"state": "s", "action": "a", "reward": "r", "next_state": "n", "reward_range": (low, high)}
-        read, reading = timed(lambda: stages.read(path, **options, approximation="table"))
-        counted, counting = timed(lambda: stages.count(read))
-        modelled, modelling = timed(lambda: stages.model(counted, discount=discount))
-        solved, solving = timed(lambda: stages.solve(modelled))
-        proven, proving = timed(lambda: stages.prove(solved))
-        wall, memory = time.perf_counter() - began, peak()
-        dualq.Fit(proven).save(Path(folder) / "run")
+        with Waits() as waits:
+            read, reading = timed(lambda: stages.read(path, **options, approximation="table"))
+            counted, counting = timed(lambda: stages.count(read))
+            modelled, modelling = timed(lambda: stages.model(counted, discount=discount))
+            solved, solving = timed(lambda: stages.solve(modelled))
+            proven, proving = timed(lambda: stages.prove(solved))
+            wall, memory = time.perf_counter() - began, peak()
+            dualq.Fit(proven).save(Path(folder) / "run")
         size = (Path(folder) / "run" / "solution.npz").stat().st_size / 1e6
-    return [exact, reading + counting, modelling + solving, proving, wall, memory, size]
+    print(f"{kind} {states:,}: a signal waited {waits.longest:.2f} s at the most, {waits.where}", file=sys.stderr)
+    return [exact, reading + counting, modelling + solving, proving, wall, memory, size, waits.longest]
 
 
 def maze_once(size, discount):
@@ -181,9 +209,9 @@ def started(arguments, folders):
 def apart(what, *arguments):
     """A measurement in a process of its own."""
     command = [sys.executable, __file__, "--once", what, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if done.returncode:
-        sys.exit(done.stderr)
+        sys.exit(f"{what} failed")
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -192,15 +220,16 @@ def learn_table(long):
     for kind in ("Garnet", "queue"):
         sizes = [*SIZES, *([LONG_SIZE] if long else [])]
         found = [apart("learn", kind, states) for states in sizes]
-        for states, (exact, reading, modelling, proving, wall, memory, size) in zip(sizes, found, strict=True):
+        for states, (exact, reading, modelling, proving, wall, memory, size, wait) in zip(sizes, found, strict=True):
             whole = reading + modelling + proving
             times = [f"{x:.2f}" for x in (reading, modelling, proving, whole, wall, exact)]
-            lines.append([kind, f"{states:,}", *times, f"{whole / exact:.0f}", f"{memory:.2f}", f"{size:.1f}"])
+            others = f"{whole / exact:.0f}", f"{memory:.2f}", f"{size:.1f}", f"{wait:.2f}"
+            lines.append([kind, f"{states:,}", *times, *others])
         ratio = np.log(sizes[-1] / sizes[0])
         slopes = [np.log(found[-1][i] / found[0][i]) / ratio for i in (1, 2, 3)]
-        lines.append([kind, "slope", *(f"{x:.2f}" for x in slopes), "", "", "", "", "", ""])
+        lines.append([kind, "slope", *(f"{x:.2f}" for x in slopes), *[""] * 7])
     names = "problem|states|read, count|model, solve|certificate|together|wall|one exact solve|CPU, times that"
-    return markdown([*names.split("|"), "peak GB", "saved MB"], lines)
+    return markdown([*names.split("|"), "peak GB", "saved MB", "Ctrl-C, s"], lines)
 
 
 def exact_table(long):
