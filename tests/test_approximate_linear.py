@@ -153,6 +153,20 @@ def test_the_clone_knows_how_often_each_action_is_taken():
     assert found.sum(axis=1) == pytest.approx(1.0)
 
 
+def test_the_clone_is_the_most_likely_one_of_all():
+    """The slope of the penalised likelihood is 0 there, also along features that are nearly alike."""
+    rng, n, A = np.random.default_rng(5), 3000, 3
+    s = rng.uniform(-2.0, 2.0, n)
+    a = (rng.random((n, 1)) > np.column_stack([0.3 + 0.1 * s, 0.7 + 0.1 * np.sin(3.0 * s)])).sum(axis=1)
+    rows = rows_of(s, a, s, s, np.zeros(n, bool), A)
+    found = clone(rows)
+    x, W = found.phi(rows.state), found.coefficients
+    likely = np.exp(x @ W) / np.exp(x @ W).sum(axis=1, keepdims=True)
+    slope = x.T @ (likely - np.eye(A)[a]) + W * (np.arange(len(W)) > 0)[:, None]
+    assert np.linalg.cond(x.T @ x) > 1e4
+    assert np.abs(slope).max() < 1e-4 * n
+
+
 def test_an_action_that_was_hardly_ever_taken_is_no_choice():
     def seldom(states):
         return np.tile([0.98, 0.02], (len(states), 1))

@@ -47,6 +47,7 @@ from dualq.offline.approximate.psi import (
     per_action,
     ridge,
     squared,
+    squares_by_action,
     total,
     with_shared,
 )
@@ -316,7 +317,7 @@ class Evaluator:
         basis, n = basis_of(rows, seed), len(rows)
         rows, phi, made = followed(rows), phi or basis, phi or basis.quickly
         here = Seen(made, rows.state)
-        outer = total(by_action(x := here.at(at), x, rows.a[at], len(rows.actions)) for at in chunks(n)) / n
+        outer = total(squares_by_action(here.at(at), rows.a[at], len(rows.actions)) for at in chunks(n)) / n
         S = squared(outer) + np.diag(ridge(RIDGE_S, *outer.shape[:2]))
         then, first = Seen(made, rows.next_state), Seen(made, start)
         return cls(rows, discount, start, phi, here, then, first, outer, cho_factor(S), seed)

@@ -85,6 +85,11 @@ def by_action(x: Array, y: Array, a: Array, A: int) -> Array:
     return np.stack([x[a == b].T @ y[a == b] for b in range(A)])
 
 
+def squares_by_action(x: Array, a: Array, A: int) -> Array:
+    """(A, D, D) sum of x x' over the rows of each action: of an array times itself, one half is not made."""
+    return np.stack([part.T @ part for part in (x[a == b] for b in range(A))])
+
+
 def with_shared(blocks: Array) -> Array:
     """((A + 1) D, k): the sum over actions, and below it each."""
     return np.concatenate([blocks.sum(axis=0), *blocks])
