@@ -258,3 +258,23 @@ def test_the_trend_is_the_mean_over_one_period(period):
     np.testing.assert_allclose(
         left[np.isfinite(left)], ((step % period == 1) - 1.0 / period)[np.isfinite(left)], atol=1e-9
     )
+
+
+def test_what_numbers_say_is_taken_out_of_many_targets_as_of_each():
+    """Two targets are known in all rows, one is not; beside a plain loop over actions and cells."""
+    rng, n = np.random.default_rng(8), 600
+    x, a, cell = rng.normal(size=(n, 2)), rng.integers(0, 2, n), rng.integers(-1, 3, n)
+    pair, good = np.where(cell >= 0, 2 * cell + a, -1), rng.random(n) < 0.9
+    targets = [
+        x[:, 0] ** 3 + rng.normal(size=n),
+        rng.normal(size=n),
+        np.where(rng.random(n) < 0.2, np.nan, x[:, 1] ** 2),
+    ]
+    curved = np.column_stack([np.ones(n), x, x[:, 0] ** 2, x[:, 0] * x[:, 1], x[:, 1] ** 2])
+    for y, found in zip(targets, number_cells._all_left(x, a, pair, targets, good), strict=True):
+        rest = np.where(pair >= 0, y, np.nan)
+        for group, features in [(np.where(pair >= 0, a, -1), curved), (pair, curved[:, :3])]:
+            for mine in (group == k for k in range(group.max() + 1)):
+                fit = mine & good & np.isfinite(y)
+                rest[mine] -= features[mine] @ np.linalg.lstsq(features[fit], rest[fit], rcond=None)[0]
+        assert found == pytest.approx(rest, abs=1e-9, nan_ok=True)

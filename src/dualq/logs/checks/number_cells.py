@@ -21,7 +21,7 @@ stated for labels holds here as far as noise hides the bend.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -77,8 +77,9 @@ def cells_of(trace: Trace) -> Cells | None:
 
     def taken_out(used: Array) -> tuple[dict[str, Array], set[str]]:
         """What numbers leave over of each target, fitted to these rows; and of which nothing can be said."""
-        left = {name: _left(x, trace.a, pair, y, used) for name, y in _targets(trace).items()}
-        beside = _left(x, trace.a, pair, noise, used)
+        targets = _targets(trace)
+        *rest, beside = _all_left(x, trace.a, pair, [*targets.values(), noise], used)
+        left = dict(zip(targets, rest, strict=True))
 
         def bent(y: Array) -> bool:
             return any(_has_shape(np.where(used, e, np.nan), beside, *near) for e in (y, _in_deviations(y, pair, used)))
@@ -178,17 +179,30 @@ def _halves(x: Array, rows: Array, good: Array, size: int) -> list[Array] | None
 # ---- what numbers do not say
 
 
+def _all_left(x: Array, a: Array, pair: Array, targets: Sequence[Array], good: Array) -> list[Array]:
+    """(rows,) each, less what numbers say of it; targets that are known in the same rows are fitted together."""
+    alike: dict[bytes, list[int]] = {}
+    for place, y in enumerate(targets):
+        alike.setdefault(np.isfinite(y).tobytes(), []).append(place)
+    left = list(targets)
+    for places in alike.values():
+        together = _left(x, a, pair, np.column_stack([targets[place] for place in places]), good)
+        for place, y in zip(places, together.T, strict=True):
+            left[place] = np.ascontiguousarray(y)
+    return left
+
+
 def _left(x: Array, a: Array, pair: Array, y: Array, good: Array) -> Array:
-    """(rows,) y less what numbers say of it; nan where that is not known."""
-    fit = good & (pair >= 0) & np.isfinite(y)
-    rest = np.where((pair >= 0) & np.isfinite(y), y, np.nan)
+    """(rows, k) y less what numbers say of it; nan where that is not known, of all k alike."""
+    known = (pair >= 0) & np.isfinite(y).all(axis=1)
+    fit, rest = good & known, np.where(known[:, None], y, np.nan)
     for action in np.unique(a[fit]):
         mine = np.flatnonzero((a == action) & (pair >= 0))
         _take_out(rest, mine, fit, _curved(x[mine]))
     rows = np.flatnonzero(pair >= 0)
     for mine in _split(rows, pair[rows]):
         _take_out(rest, mine, fit, np.column_stack([np.ones(mine.size), x[mine]]))
-    spread = np.std(y[fit]) if fit.any() else 0.0
+    spread = np.std(y[fit], axis=0) if fit.any() else 0.0
     return np.where(np.abs(rest) <= 1e-9 * spread, 0.0, rest)  # rounding would look like something
 
 
