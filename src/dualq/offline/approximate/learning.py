@@ -248,6 +248,7 @@ class Task:
         """As a candidate."""
         error = one.standard_error if one.effective_size >= LEAST_EFFECTIVE else None
         apart = None if error is None else one.error_of_difference(self.logged.evaluation)
+        rough = None if name == CLONE else one.rough_error  # what was done is none to try
         return Candidate(
             name=name,
             rule=one.rule,
@@ -257,7 +258,7 @@ class Task:
             misfit=one.full.misfit,
             values=one.full.values,
             carried=one.full.carried,
-            rough_error=None if one.rough_error is None else one.error_of_difference(self.logged.evaluation),
+            rough_error=None if rough is None else one.error_of_difference(self.logged.evaluation),
         )
 
     def costs(self, one: Honest) -> dict[str, Estimate]:

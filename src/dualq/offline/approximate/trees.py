@@ -256,16 +256,17 @@ def _random_tree(code: Array, y: Array, min_rows: int, x: np.uint64, asked: Arra
         size -= 1
         begin, end, first, last = todo[size]
         S = 0.0
-        low[:] = 1 << 16
-        high[:] = -1
         for i in rows[begin:end]:
             S += y[i]
-            for j in range(d):
-                c = np.int64(code[i, j])
-                low[j] = min(low[j], c)
-                high[j] = max(high[j], c)
         best, column = -1.0, -1
         if end - begin >= 2 * min_rows and last > first:
+            low[:] = 1 << 16
+            high[:] = -1
+            for i in rows[begin:end]:
+                for j in range(d):
+                    c = np.int64(code[i, j])
+                    low[j] = min(low[j], c)
+                    high[j] = max(high[j], c)
             for j in range(d):
                 cuts[j] = high[j]
                 if high[j] > low[j] + 1:
