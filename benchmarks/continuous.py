@@ -24,7 +24,8 @@ tables of what was measured.
 import os
 
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = "1"
-os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
+os.environ["NPROC"] = "1"  # of XLA, whose flags leave it threads that hand small pieces to each other
 
 import argparse
 import multiprocessing
