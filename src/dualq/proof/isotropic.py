@@ -90,7 +90,10 @@ def _worst_up_to(slopes: Array, values: Array, kappa: Array, caps: Array) -> Arr
 
 def radii(found: Ellipsoid, rows: Array) -> Array:
     """How large |a' Z| can be, for each row a of a matrix (rows, K)."""
-    return _radii(found.level, found.kappa, found.cap, found.table, np.ascontiguousarray(rows))
+    rows = np.ascontiguousarray(rows)
+    radius = np.empty(rows.shape[0])
+    _radii(found.level, found.kappa, found.cap, found.table, rows, np.abs(rows), radius)
+    return radius
 
 
 def norm(found: Ellipsoid, square: Array) -> float:
@@ -116,8 +119,21 @@ def pair_norms(found: Ellipsoid, rows: OwnRows, model: Fitted, weights: Array) -
     """(K,) how large the root of sum weights (alpha h(s') - h_q(p))^2 over a pair's own entries can be."""
     order = np.argsort(rows.pair, kind="stable")
     indptr = np.searchsorted(rows.pair[order], np.arange(rows.pairs.size + 1))
-    args = (found.level, found.kappa, found.cap, found.table, indptr, rows.column[order], weights[order], rows.alpha)
-    return _pair_norms(*args, np.ascontiguousarray(model.G), np.ascontiguousarray(model.G_q))
+    column, weights = rows.column[order], weights[order]
+    G, G_q, K = np.ascontiguousarray(model.G), np.ascontiguousarray(model.G_q), rows.pairs.size
+    squares, largest = np.zeros((K, K)), np.zeros(K)
+    _add_squares(found.kappa, indptr, column, weights, rows.alpha, G, G_q, squares, largest)
+    root = np.sqrt(found.kappa)
+    for p in np.flatnonzero((np.diff(indptr) > 1) & (np.diff(indptr) <= MANY)):
+        own = slice(indptr[p], indptr[p + 1])
+        A = np.sqrt(weights[own])[:, None] * (rows.alpha * G[column[own]] - G_q[p]) * root
+        largest[p] = min(largest[p], WIDER * np.linalg.eigvalsh(A @ A.T.copy())[-1])
+    norms = np.empty(K)
+    _suprema(found.level, found.cap, found.table, np.sqrt(squares), np.maximum(largest, 0.0), norms)
+    return norms
+
+
+# Kernels that neither make arrays nor call LAPACK: with these Numba brings SciPy's linear algebra to every certificate.
 
 
 @kernel
@@ -141,28 +157,26 @@ def _supremum(level, cap, table, columns, largest):
 
 
 @kernel
-def _radii(level, kappa, cap, table, rows):
-    found = np.empty(rows.shape[0])
-    for i in range(rows.shape[0]):
-        found[i] = _supremum(level, cap, table, np.abs(rows[i]), (kappa * rows[i] * rows[i]).sum())
-    return found
+def _suprema(level, cap, table, columns, largest, found):
+    for i in range(found.size):
+        found[i] = _supremum(level, cap, table, columns[i], largest[i])
 
 
 @kernel
-def _pair_norms(level, kappa, cap, table, indptr, column, weights, alpha, G, G_q):
-    found = np.empty(kappa.size)
+def _radii(level, kappa, cap, table, rows, columns, found):
+    for i in range(found.size):
+        largest = 0.0
+        for k in range(kappa.size):
+            largest += kappa[k] * rows[i, k] * rows[i, k]
+        found[i] = _supremum(level, cap, table, columns[i], largest)
+
+
+@kernel
+def _add_squares(kappa, indptr, column, weights, alpha, G, G_q, squares, traces):
+    """Of the entries of each pair p: |A_p|^2 of all columns, and |A kappa^(1/2)|^2, which no eigenvalue exceeds."""
     for p in range(kappa.size):
-        begin, end = indptr[p], indptr[p + 1]
-        A = np.empty((end - begin, kappa.size))
-        columns, trace = np.zeros(kappa.size), 0.0
-        for i in range(begin, end):
+        for i in range(indptr[p], indptr[p + 1]):
             for k in range(kappa.size):
                 x = np.sqrt(weights[i]) * (alpha * G[column[i], k] - G_q[p, k])
-                columns[k] += x * x
-                trace += kappa[k] * x * x
-                A[i - begin, k] = x * np.sqrt(kappa[k])
-        largest = trace
-        if 1 < end - begin <= MANY:
-            largest = min(trace, WIDER * np.linalg.eigvalsh(A @ A.T)[-1])
-        found[p] = _supremum(level, cap, table, np.sqrt(columns), max(largest, 0.0))
-    return found
+                squares[p, k] += x * x
+                traces[p] += kappa[k] * x * x
