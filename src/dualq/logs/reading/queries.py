@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dualq.logs.reading.column_types import one_or_zero, seconds
+from dualq.logs.reading.column_types import seconds
 from dualq.logs.reading.decisions import Decisions
 from dualq.logs.reading.engines import whole_number
-from dualq.logs.reading.expressions import Expression, Table, differ, literal, row_number, same, window
+from dualq.logs.reading.expressions import Expression, Table, cases, differ, literal, row_number, same, window
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,8 @@ class Questions(Decisions):
         if order:
             place = place.over(window(order_by=[table[name] for name in order]))
         table = table.mutate(place=place)
-        block = literal(0)
-        for cut in cuts:
-            block = block + one_or_zero(table.place >= cut)
-        table = table.mutate(block=block)
+        before = [(table.place < cut, block) for block, cut in enumerate(cuts)]
+        table = table.mutate(block=cases(*before, otherwise=len(cuts)) if cuts else literal(0))
         keys, sums = self._grouping(table)
         return table.group_by(["block", *keys]).agg(**sums)
 
