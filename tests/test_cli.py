@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import dualq
@@ -526,6 +527,16 @@ def test_nothing_heavy_is_imported_before_it_is_needed(code):
     check = f"{code}\nimport sys\nprint('heavy:', sorted({heavy!r} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "heavy: []"
+
+
+def test_a_command_that_is_named_is_prepared_alone():
+    every = typer.main.get_command(cli.app)
+    for name in every.commands:
+        alone = typer.main.get_command(cli._asked([name, "--help"]))
+        assert list(alone.commands) == [name]
+        assert [p.opts for p in alone.commands[name].params] == [p.opts for p in every.commands[name].params]
+    for words in ([], ["--help"], ["lern"], ["--version", "learn"]):
+        assert cli._asked(words).registered_commands == cli.app.registered_commands
 
 
 def test_asking_a_saved_policy_imports_little_more_than_numpy(tmp_path):
