@@ -39,8 +39,8 @@ def test_pooled_rows_are_the_mixture_they_say(name):
 def test_posteriors_are_those_of_arrays():
     rng = np.random.default_rng(1)
     likelihood, prior, informative = rng.random((50, 6)), rng.dirichlet(np.ones(6)), rng.random(50) < 0.7
-    posterior = np.empty_like(likelihood)
-    mass = pooling._posteriors(likelihood, prior, informative, posterior)
+    posterior, mass = np.empty_like(likelihood), np.empty(6)
+    pooling._posteriors(likelihood, prior, informative, posterior, mass)
     expected = likelihood * prior / (likelihood @ prior)[:, None]
     np.testing.assert_allclose(posterior, expected, rtol=1e-14)
     np.testing.assert_allclose(mass, expected[informative].sum(axis=0), rtol=1e-13)

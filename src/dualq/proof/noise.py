@@ -97,14 +97,18 @@ def _psi(rates, scale, psi):
             psi[j] = (-np.log1p(-z) - z) / (scale * scale)
 
 
-@kernel
-def boundary(n, spread, scales, rates, weights, level):
+def boundary(n: Array, spread: Array, scales: Array, rates: Array, weights: Array, level: float) -> Array:
     """The sum that log sum_j w_j exp(lambda_j x - phi_j) = level allows, per pair; found from above by Newton."""
     num_blocks, num_pairs = spread.shape
-    noise = np.full(num_pairs, np.inf)
-    phi = np.empty(rates.size)
-    alive = np.empty(rates.size, np.int64)
+    noise, phi, alive = np.full(num_pairs, np.inf), np.empty(rates.size), np.empty(rates.size, np.int64)
     psi, known = np.empty((num_blocks, rates.size)), np.full(num_blocks, np.nan)  # of the scales that pairs share
+    _boundary(n, spread, scales, rates, weights, level, phi, alive, psi, known, noise)
+    return noise
+
+
+@kernel
+def _boundary(n, spread, scales, rates, weights, level, phi, alive, psi, known, noise):
+    num_blocks, num_pairs = spread.shape
     for p in range(num_pairs):
         widest = 0.0
         for e in range(num_blocks):
@@ -143,4 +147,3 @@ def boundary(n, spread, scales, rates, weights, level):
             if not step > 1e-7 * x:  # the next step would be of the order of its square
                 break
         noise[p] = x * (1.0 + 1e-10)
-    return noise

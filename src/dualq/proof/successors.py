@@ -91,13 +91,29 @@ def largest_gap(share: Array, V: Array, references: Array, places: Array) -> tup
     return top, most
 
 
-@kernel
-def sup_over_ball(indptr, columns, p, eps, anchor, V, wanted, largest, weights, rest):
+def sup_over_ball(
+    indptr: Array,
+    columns: Array,
+    p: Array,
+    eps: Array,
+    anchor: Array,
+    V: Array,
+    wanted: Array,
+    largest: Array,
+    weights: Array,
+    rest: Array,
+) -> Array:
     """sup {P (f^ - V) : KL(p || P) <= eps} per pair, by its dual, any point of which is a bound; the P that attains it.
 
     P is `weights` on the entries, and `rest` on the place where f^ - V is largest.
     """
     most = largest.copy()
+    _sup_over_ball(indptr, columns, p, eps, anchor, V, wanted, largest, weights, rest, most)
+    return most
+
+
+@kernel
+def _sup_over_ball(indptr, columns, p, eps, anchor, V, wanted, largest, weights, rest, most):
     for i in range(indptr.size - 1):
         begin, end, M = indptr[i], indptr[i + 1], largest[i]
         rest[i] = 1.0
@@ -148,4 +164,3 @@ def sup_over_ball(indptr, columns, p, eps, anchor, V, wanted, largest, weights, 
                 for j in range(begin, end):
                     weights[j] /= total
             rest[i] = max(0.0, 1.0 - total)
-    return most

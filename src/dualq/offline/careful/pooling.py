@@ -184,7 +184,9 @@ class Rows:
         integer = np.int32 if most < 2**31 else np.int64
         indptr, indices, probabilities = np.zeros(S * A + 1, integer), np.empty(most, integer), np.empty(most)
         parts = self.supported, self.habit, own, average, one, lean.toward
-        used = _mixed_rows(*plug_in.rows, *parts, indptr, indices, probabilities)
+        longest = int(entries.sum(axis=1).max())
+        room = np.full(S, -1, np.int64), np.empty(longest, np.int64), np.empty(longest), np.empty((A, longest))
+        used = _mixed_rows(*plug_in.rows, *parts, *room, indptr, indices, probabilities)
         P = sp.csr_array((probabilities[:used], indices[:used], indptr), shape=(S * A, S))
         return MDP(
             P, rewards, plug_in.discount, states=plug_in.states, actions=plug_in.actions, available=plug_in.available
@@ -203,17 +205,18 @@ class Rows:
 
 
 @kernel
-def _mixed_rows(indptr, indices, P, supported, habit, own, average, one, toward, new_indptr, new_indices, new_P):
+def _mixed_rows(
+    indptr, indices, P, supported, habit, own, average, one, toward, place, successors, usual, rows,
+    new_indptr, new_indices, new_P,
+):  # fmt: skip
     """Each supported pair's row of P, its state's average and the row of one other pair, mixed; how many entries.
 
     All pairs of a state lead to the same states, in the order in which its rows name them.
+
+    place     (S,) of a successor, among those of the state; -1 before and after
+    successors, usual, rows   room for one state: where it leads, its average, its rows (A, longest)
     """
     S, A = supported.shape
-    longest = 0
-    for s in range(S):
-        longest = max(longest, np.int64(indptr[(s + 1) * A]) - np.int64(indptr[s * A]))
-    place = np.full(S, -1, np.int64)  # of a successor, among those of the state
-    successors, usual, rows = np.empty(longest, np.int64), np.empty(longest), np.empty((A, longest))
     used = 0
     for s in range(S):
         length = 0
@@ -302,19 +305,20 @@ def _posterior(n: Array, moments: Moments) -> Array:
     for g, k in enumerate(GRID):
         log_likelihood[informative, g] = _log_likelihood(mine, mean, inside, k)
     likelihood = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
-    prior, posterior = np.full(GRID.size, 1.0 / GRID.size), np.empty_like(likelihood)
+    prior, posterior, mass = np.full(GRID.size, 1.0 / GRID.size), np.empty_like(likelihood), np.empty(GRID.size)
     for _ in range(EM_STEPS):
-        mass = _posteriors(likelihood, prior, informative, posterior)
+        _posteriors(likelihood, prior, informative, posterior, mass)
         # One state's worth of doubt keeps every k possible.
         prior = (mass + 1.0 / GRID.size) / (informative.sum() + 1.0)
     return posterior
 
 
 @kernel
-def _posteriors(likelihood, prior, informative, posterior):
-    """The posterior of k in each state, in place; its sum over the informative ones."""
+def _posteriors(likelihood, prior, informative, posterior, mass):
+    """The posterior of k in each state, in place; mass: its sum over the informative ones."""
     states, grid = likelihood.shape
-    mass = np.zeros(grid)
+    for g in range(grid):
+        mass[g] = 0.0
     for s in range(states):
         total = 0.0
         for g in range(grid):
@@ -324,7 +328,6 @@ def _posteriors(likelihood, prior, informative, posterior):
             posterior[s, g] /= total
             if informative[s]:
                 mass[g] += posterior[s, g]
-    return mass
 
 
 def _log_likelihood(n: Array, mean: Array, within: Array, k: float) -> Array:
