@@ -246,30 +246,31 @@ def together(log_sum: Array, log_each: Array, groups: Array) -> Outcome:
 
 def cells(*keys: Array) -> tuple[tuple[Array, ...], Array]:
     """The distinct tuples of keys, and which of them each entry has."""
-    codes, size = np.zeros(keys[0].size, np.int64), 1
+    codes, size = np.zeros(keys[0].size, np.int64), 1  # codes are below size, and changed in place
     for key in keys:
         low, span = _range(key)
         if span > DENSE * key.size:
-            key, span = _places(key)
-            low = 0
+            (key, span), low = _places(key, low, span), 0
         if size * span > DENSE * max(key.size, 1):
-            codes, size = _places(codes)
-        codes, size = codes * span + (key - low), size * span
-    codes, size = _places(codes)
+            codes, size = _places(codes, 0, size)
+        codes *= span
+        codes += key
+        codes -= low
+        size *= span
+    codes, size = _places(codes, 0, size)
     first = np.empty(size, np.int64)
     first[codes[::-1]] = np.arange(codes.size)[::-1]
     return tuple(key[first] for key in keys), codes
 
 
-def _places(key: Array) -> tuple[Array, int]:
-    """Which of the distinct numbers each is, in their order, and how many there are; unsorted where they are dense."""
+def _places(key: Array, low: int, span: int) -> tuple[Array, int]:
+    """Which of the distinct numbers from low on each is, in order, and how many; unsorted where there can be few."""
     if key.size == 0:
         return key, 0
-    low, span = _range(key)
     if span > DENSE * key.size:
         distinct, place = np.unique(key, return_inverse=True)
         return place, distinct.size
-    key = key - low
+    key = key - low if low else key
     seen = np.zeros(span, bool)
     seen[key] = True
     place = np.cumsum(seen) - 1
