@@ -21,6 +21,7 @@ Logarithms  of p are kept: where a change is clear p itself is 0 in floating poi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,10 +92,9 @@ def _pooled(group: Array, row: Array, column: Array, n: Array) -> tuple[Array, A
     return row, group, column, n
 
 
-def alike_means(group: ArrayLike, row: ArrayLike, n: ArrayLike, sums: ArrayLike) -> Outcome:
+def alike_means(group: ArrayLike, row: ArrayLike, n: ArrayLike, sums: Iterable[ArrayLike]) -> Outcome:
     """Whether the means of each group's rows are alike; `sums` of x, x^2, x^3, x^4, an entry per (group, row)."""
     group, row = (np.asarray(x, np.int64) for x in (group, row))
-    n, sums = np.asarray(n, float), np.asarray(sums, float)
     (group, row), where = cells(group, row)
     n, sums = np.bincount(where, n), np.array([np.bincount(where, x) for x in sums])
     enough = n >= FEWEST_IN_ROW
@@ -168,7 +168,7 @@ def scores(group: ArrayLike, x: ArrayLike) -> Array:
 def alike_scores(group: ArrayLike, row: ArrayLike, x: Array) -> Outcome:
     """Whether the means of each group's rows are alike; one entry per number, with `scores` of its group."""
     x2 = x * x
-    return alike_means(group, row, np.ones(x.size), np.array([x, x2, x2 * x, x2 * x2]))
+    return alike_means(group, row, np.ones(x.size), (x, x2, x2 * x, x2 * x2))
 
 
 def alike_tables(group: ArrayLike, row: ArrayLike, column: ArrayLike) -> Outcome:
