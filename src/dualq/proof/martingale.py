@@ -216,10 +216,9 @@ def _end(rows: OwnRows, seen: Foresight, known: Known, reach: Array, level: floa
     """The floor (side 0) or the ceiling (side 1) at the start, by the best of the directions."""
     sign, worth = (1.0, -1.0)[side], known.box.q[side]
     kinds = [direction(rows, seen, kind, side, reach[side], worth, level) for kind in KINDS]
-    ordered = sorted(kinds, key=lambda one: expected(one)[0] - sign * one.value)
+    ordered = sorted(((one, *expected(one)) for one in kinds), key=lambda found: found[1] - sign * found[0].value)
     ends = [-np.inf]
-    for one in ordered[:TRIED]:
-        off, t = expected(one)
+    for one, off, t in ordered[:TRIED]:
         if np.isfinite(off):
             ends += [sign * one.value - _radius(rows, known, one, reach, factor * t, sign) for factor in CLOSER]
     return sign * max(ends)
