@@ -127,7 +127,7 @@ def pair_norms(found: Ellipsoid, rows: OwnRows, model: Fitted, weights: Array) -
     for p in np.flatnonzero((np.diff(indptr) > 1) & (np.diff(indptr) <= MANY)):
         own = slice(indptr[p], indptr[p + 1])
         A = np.sqrt(weights[own])[:, None] * (rows.alpha * G[column[own]] - G_q[p]) * root
-        largest[p] = min(largest[p], WIDER * np.linalg.eigvalsh(A @ A.T.copy())[-1])
+        largest[p] = min(largest[p], WIDER * np.linalg.eigvalsh(A @ A.T)[-1])
     norms = np.empty(K)
     _suprema(found.level, found.cap, found.table, np.sqrt(squares), np.maximum(largest, 0.0), norms)
     return norms
