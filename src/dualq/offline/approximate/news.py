@@ -66,19 +66,19 @@ class News:
     def quiet_onto_psi(self, y: Array) -> Array:
         """(p, k) mean psi quiet(y)', from the moments of y alone."""
         b = self.design.onto_psi(y)
-        if self.eps.shape[1] == 0:
-            return b
-        G, news, psi = self._apart
-        rest = G.T @ y / len(y) - self._onto_psi.T @ cho_solve(psi, b)
-        return b - self._onto_psi @ cho_solve(news, rest)
+        return b if self.eps.shape[1] == 0 else b - self._onto_psi @ self._gamma(y, b)
 
     def quiet(self, y: Array) -> Array:
         """(n, k) y less what the news explain of each column."""
         if self.eps.shape[1] == 0:
             return y
+        explained = self._apart[0] @ self._gamma(y, self.design.onto_psi(y))
+        return np.subtract(y, explained, out=explained)  # in place: each of them is large
+
+    def _gamma(self, y: Array, b: Array) -> Array:
+        """(columns of G, k) of what psi leaves over of y, whose mean with psi is b: from moments alone."""
         G, news, psi = self._apart
-        rest = y - self.design.smoothed(y, psi)
-        return y - G @ cho_solve(news, G.T @ rest / len(y))
+        return cho_solve(news, G.T @ y / len(y) - self._onto_psi.T @ cho_solve(psi, b))
 
 
 def _factor(G: Array) -> tuple[Array, bool]:
