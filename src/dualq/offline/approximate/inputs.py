@@ -29,9 +29,9 @@ class Inputs:
     @classmethod
     def of(cls, rows: NumberRows) -> Inputs:
         """Scaled by the states of these rows."""
-        x = rows.state.numbers
-        deviation = x.std(axis=0)
-        return cls(x.mean(axis=0), np.where(deviation > 0.0, deviation, 1.0), rows.columns.sizes)
+        columns = rows.state.numbers.T  # one at a time: a deviation takes a copy
+        mean, deviation = np.array([x.mean() for x in columns]), np.array([x.std() for x in columns])
+        return cls(mean, np.where(deviation > 0.0, deviation, 1.0), rows.columns.sizes)
 
     @property
     def width(self) -> int:
