@@ -65,10 +65,10 @@ class CellFit:
 
 
 class CellTable(NamedTuple):
-    """The cells, the rows that are counted on them, and their table, solved: enough for a rule."""
+    """The cells, the rows they are of, and their table, solved: enough for a rule."""
 
     partition: Partition
-    later: NumberRows
+    rows: NumberRows  # all of them: the later ones, which are counted, would be a second copy
     solved: Solved
 
     @property
@@ -80,7 +80,7 @@ class CellTable(NamedTuple):
         """With all that may be said of it."""
         modelled = self.solved.modelled
         V = modelled.counted.counts.support.to_log(self.solved.solution.V)
-        inside = lost_inside(self.later, self.partition, V, modelled.discount)
+        inside = lost_inside(earlier_and_later(self.rows)[1], self.partition, V, modelled.discount)
         said = known.value_range, known.assumed, known.looks
         return CellFit(self.partition, Fit(prove(self.solved, confidence, certificate, *said)), inside)
 
@@ -102,7 +102,7 @@ def cell_table(
     log = log.having_seen(_range(rows.r), {name: _range(c) for name, c in rows.costs.items()})
     counted = count(read(log, discount), _weights(partition, start) if isinstance(start, States) else start, discount)
     solved = solve(model(counted, discount), "exact", limits, "certified", confidence, certificate, known.looks)
-    return CellTable(partition, later, solved)
+    return CellTable(partition, rows, solved)
 
 
 def _range(x: Array) -> tuple[float, float]:

@@ -60,7 +60,10 @@ class Design:
     def at_rows(self, beta: Array) -> Array:
         """(n, k) psi'beta of coefficients (p, k)."""
         shared, *added = beta.reshape(self.actions + 1, self.x.shape[1], -1)
-        return np.concatenate([self.x[at] @ (shared + own) for at, own in zip(self.taken, added, strict=True)])
+        found = np.empty((len(self.x), beta.shape[1]))
+        for at, own in zip(self.taken, added, strict=True):
+            np.matmul(self.x[at], shared + own, out=found[at])
+        return found
 
     def ridge(self, y: Array, least: float = LEAST) -> Array:
         """(p,) that the rows ask for where y (n,) is foretold."""

@@ -228,8 +228,8 @@ class Saddle:
     @classmethod
     def seen(cls, design: Design, onward: Array, phi_0: Array, discount: float, ridge: Array) -> Saddle:
         """From the rows in features, where (phi(s'), r) are these (n, D + 1)."""
-        D = phi_0.size
-        K = design.onto_psi(np.column_stack([design.x - discount * onward[:, :D], onward[:, D]]))
+        D, K = phi_0.size, design.onto_psi(onward)
+        K[:, :D] = design.S[:, :D] - discount * K[:, :D]  # the first D columns of S are mean psi phi'
         both = cho_solve(cho_factor(design.S + np.diag(ridge)), K)
         E = design.at_rows(both)
         return cls(E[:, :-1], E[:, -1], phi_0, discount, design.actions, both[:, :-1], both[:, -1])
