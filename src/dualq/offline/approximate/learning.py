@@ -94,7 +94,8 @@ def _valued(task: Task, names: Sequence[str]) -> tuple[dict[str, Honest], Sequen
     if task.asked.limits is not None and names != ["partition"]:
         found, limits = task.limited(names[0], limits_on(task.rows, task.asked.limits))
     else:
-        learned = {name: task.honest(name) for name in reversed(names)}  # networks last: JAX, once loaded, stays
+        last = sorted(names, key="neural".__eq__)  # JAX, once it is loaded, stays in memory
+        learned = {name: task.honest(name) for name in last}
         found = {rule: one for name in names for rule, one in learned[name].items()}
         limits = task.cells.limits if names == ["partition"] else ()
     clone = found.pop(CLONE, None) or task.honest(CLONE)[CLONE]  # the linear learner has one
