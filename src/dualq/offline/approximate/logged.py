@@ -72,8 +72,8 @@ def _same(some: States, others: States) -> bool:
 def _weights(rows: NumberRows, discount: float) -> tuple[Array, Array, Array]:
     """The episode of each row; alpha^t, 0 behind a row that did not lead to the next; whether it is the last."""
     episode, begins = np.cumsum(rows.first) - 1, np.flatnonzero(rows.first)
-    after, before = rows.state.at(np.arange(1, len(rows))), rows.next_state.at(np.arange(len(rows) - 1))
-    follows = (after.numbers == before.numbers).all(axis=1) & (after.categories == before.categories).all(axis=1)
+    columns = ((rows.state.numbers, rows.next_state.numbers), (rows.state.categories, rows.next_state.categories))
+    follows = np.logical_and(*((now[1:] == then[:-1]).all(axis=1) for now, then in columns))
     broken = np.append(False, ~(follows & ~rows.ended[:-1])) & ~rows.first
     heard = np.cumsum(broken) == np.cumsum(broken)[begins][episode]
     last = heard & np.append(~heard[1:] | rows.first[1:], True)
