@@ -157,7 +157,7 @@ def clone(rows: NumberRows, seed: int = 0) -> LogisticRule:
     phi, rows = few_features(rows, seed), _some(rows, seed)
     A, n, x = len(rows.actions), len(rows), phi(rows.state)
     L = np.linalg.cholesky((x.T @ x + CLONE_RIDGE * np.eye(x.shape[1])) / n)
-    z = solve_triangular(L, x.T, lower=True)  # (D, n): read twice a step, so as it is read
+    z = solve_triangular(L, x.T, lower=True, overwrite_b=True)  # (D, n), in the place of x
     taken = (np.arange(A)[:, None] == rows.a).astype(float)
 
     def weights(flat: Array) -> Array:
