@@ -195,6 +195,22 @@ def test_a_limit_out_of_reach_is_refused(table):
         learned(table, costs="stockout", limits="stockout<=0.00001")
 
 
+def test_cells_that_miss_a_limit_are_refused_and_others_keep_it_in_the_true_problem():
+    """Whatever the log's rule and its cells do, failures are far more common than one in ten thousand."""
+    machine = continuous.Maintenance()
+    table = continuous.to_table(continuous.record(machine, 2_000, seed=0))
+    words = {**DOSES, "state": ["wear", "heat", "load"], "costs": "failure", "approximation": "partition"}
+    with pytest.raises(dualq.InfeasibleError, match=r"no policy was found .* to keep 'failure<=0.0001'") as e:
+        dualq.learn(table, **words, limits="failure<=0.0001")
+    assert "\n" not in str(e.value)
+    assert e.value.conflict == ("failure",)
+    found = dualq.learn(table, **words, limits="failure<=0.05")
+    truth, error = continuous.true_cost(machine, found.policy.rule, "failure", episodes=1_000)
+    assert truth <= 0.05
+    assert e.value.least["failure"] > 0.0001
+    assert truth - 3.0 * error > 0.0001
+
+
 # ---- asked
 
 

@@ -28,7 +28,14 @@ from dualq.offline.approximate.linear import clone, learned_in, learned_linear, 
 from dualq.offline.approximate.logged import Logged, logged
 from dualq.offline.approximate.neural import learned_neural
 from dualq.offline.approximate.partition import EARLY, FEWEST, earlier_and_later
-from dualq.offline.approximate.price_search import PricedLimit, limits_on, no_surer_than_counted, priced, searched
+from dualq.offline.approximate.price_search import (
+    PricedLimit,
+    check_kept,
+    limits_on,
+    no_surer_than_counted,
+    priced,
+    searched,
+)
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.stages import Read
 
@@ -42,6 +49,7 @@ LEVEL = 0.01  # of all checks together
 NEURAL = ("jax", "optax")
 MISSING = f"the neural learner was not tried: it needs JAX ({pip_install('neural')})"
 CELLS = round(2 * FEWEST / EARLY)  # rows of a log, in half of which cells can be found
+KEPT = "The {} policy is expected to keep the limits, and to earn the most of those that were tried."
 TOO_FEW = f"the partition learner was not tried: it needs about {CELLS:,} rows"
 
 
@@ -60,7 +68,7 @@ def learn_numbers(opened: Read, asked: Asked, begin: Begin) -> NumberFit:
     names, remarks = _learners(asked, rows)
     found, limits = _valued(task, names)
     candidates = [task.judged(name, one) for name, one in found.items()]
-    choice = Choice(0, _kept(names[0], limits)) if limits else choose(candidates)
+    choice = Choice(0, KEPT.format(names[0])) if limits else choose(candidates)
     chosen = candidates[choice.place]
     candidates[choice.place] = chosen = replace(chosen, costs=task.costs(found[chosen.name]))
     cells = task.cells if chosen.learner == "partition" else None
@@ -94,18 +102,13 @@ def _valued(task: Task, names: Sequence[str]) -> tuple[dict[str, Honest], Sequen
     if task.asked.limits is not None and names != ["partition"]:
         found, limits = task.limited(names[0], limits_on(task.rows, task.asked.limits))
     else:
+        limits = task.cells.limits if names == ["partition"] else ()
+        check_kept(limits)  # before halves are learned
         last = sorted(names, key="neural".__eq__)  # JAX, once it is loaded, stays in memory
         learned = {name: task.honest(name) for name in last}
         found = {rule: one for name in names for rule, one in learned[name].items()}
-        limits = task.cells.limits if names == ["partition"] else ()
     clone = found.pop(CLONE, None) or task.honest(CLONE)[CLONE]  # the linear learner has one
     return {**found, CLONE: clone}, limits
-
-
-def _kept(learner: str, limits: Sequence[PricedLimit]) -> str:
-    if all(limit.kept for limit in limits):
-        return f"The {learner} policy is expected to keep the limits, and to earn the most of those that were tried."
-    return f"The {learner} policy comes nearest to the limits."
 
 
 def check_rows(rows: NumberRows) -> None:

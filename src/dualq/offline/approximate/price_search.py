@@ -158,6 +158,13 @@ def searched(
     raise _infeasible(limits, tried)
 
 
+def check_kept(limits: Sequence[PricedLimit]) -> None:
+    """InfeasibleError where one of them is neither proven nor expected to be kept."""
+    if not all(limit.kept or limit.proven for limit in limits):
+        asked = [Words(limit.name, limit.sense, limit.bound) for limit in limits]
+        raise _infeasible(asked, [{limit.name: limit.estimate for limit in limits}])
+
+
 def _infeasible(limits: Sequence[Words], tried: Sequence[Mapping[str, Estimate]]) -> InfeasibleError:
     """With what came nearest, among the policies that can be judged."""
 
