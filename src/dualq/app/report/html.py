@@ -80,6 +80,7 @@ MANY_PAIRS = 1_000  # of states and actions
 
 MARGINS = {
     "certified": "certified: guaranteed where the log allows it, else with a margin of standard errors",
+    "expected": "expected: with a margin of two standard errors, and not guaranteed",
     "none": "none: the limits are kept in the log's own averages, and not guaranteed",
 }
 

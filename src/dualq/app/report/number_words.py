@@ -142,18 +142,20 @@ def limit_rows(fit: NumberFit) -> tuple[list[str], list[list[str]]]:
 def _kept(limit: PricedLimit, withheld: bool) -> str:
     basis = limit.basis(withheld)
     return (
-        "expected by less than two errors, not guaranteed" if basis == "estimated" and not limit.kept else KEPT[basis]
+        "expected by less than two errors, not guaranteed"
+        if basis == "estimated" and not limit.expected
+        else KEPT[basis]
     )
 
 
 def limit_words(fit: NumberFit) -> list[str]:
     """What limits rest on, and what they cost."""
     bases = {limit.basis(bool(fit.withheld)) for limit in fit.limits}
-    words = "" if fit.cells is not None else "Limits are kept with a margin of two standard errors. "
-    words += "What is expected is estimated, and not guaranteed." if bases != {"proven"} else ""
+    words = "What is expected to be kept is so by two standard errors; it is estimated, and not guaranteed."
+    words = words if bases != {"proven"} else ""
     confidence = f"What is guaranteed holds with {percent(fit.confidence)} confidence"
     sure = f"{confidence}{provided(fit.conditions)}" if "proven" in bases else ""
-    return [line for line in (words.strip(), sure) if line] + [
+    return [line for line in (words, sure) if line] + [
         f"One unit of {limit.name} less, on average per step, costs about {number(limit.price)} per step."
         for limit in fit.limits
         if limit.price > 0.0

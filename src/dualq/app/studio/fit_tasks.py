@@ -306,7 +306,7 @@ def number_facts(fit: NumberFit) -> Facts:
         },
         "limits": {
             "asked": {limit.name: limit.bound for limit in fit.limits},
-            "kept": all(limit.kept for limit in fit.limits),
+            "kept": fit.limits_kept,
             "margin": None,
             "table": number_words.limit_rows(fit),
             "lines": number_words.limit_words(fit) if fit.limits else [],

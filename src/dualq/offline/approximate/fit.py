@@ -41,6 +41,7 @@ from dualq.base import (
 from dualq.logs import Argument, Finding, Log, NumberRows, read_log
 from dualq.model import Cases, FunctionPolicy, Seed, dataclass_kind, write_saved
 from dualq.offline.approximate.candidates import Candidate, Choice
+from dualq.offline.approximate.cells import doubts
 from dualq.offline.approximate.evaluation import evaluated
 from dualq.offline.approximate.inputs import Inputs
 from dualq.offline.approximate.partition import conditions, questions
@@ -54,7 +55,7 @@ from dualq.offline.saved.opening import ARRAYS, NUMBERS, write_numbers
 from dualq.offline.shapes import EstimateNumbers
 from dualq.offline.stages import Read
 from dualq.offline.summary import certificate_summary, estimate_summary
-from dualq.offline.trust import AGAINST, of_rows_left_out, unlike, verdict
+from dualq.offline.trust import AGAINST, of_rows_left_out, verdict
 from dualq.proof import Certificate
 
 Array = np.ndarray
@@ -185,13 +186,9 @@ class NumberFit:
     @property
     def withheld(self) -> tuple[str, ...]:
         """Why nothing is promised; empty where the certificate may be relied on."""
-        own = tuple(AGAINST[what] for what in self.contradicted)
         if self.cells is None:
-            return (*own, BEYOND)
-        own = (*own, *unlike(self.rows, self.left_out, (*self.contradicted, *self.cells.assumed)))
-        if self.inside is not None and self.inside.found:  # what else the cells show may come of that
-            return (*own, "the cells lose information")
-        return tuple(dict.fromkeys((*own, *self.cells.withheld)))
+            return (*(AGAINST[what] for what in self.contradicted), BEYOND)
+        return doubts(self.cells, self.inside, self.contradicted, self.rows, self.left_out)
 
     @property
     def promised(self) -> bool:
@@ -373,7 +370,10 @@ class NumberFit:
 
     @property
     def limits_kept(self) -> bool:
-        """Whether every limit is promised: by the proof of cells only; True where there are none."""
+        """Whether every limit is guaranteed, by the proof of cells only; True where there are none.
+
+        What is not guaranteed is expected to be kept, with a margin of two errors: no other policy is recommended.
+        """
         return all(limit.basis(bool(self.withheld)) == "proven" for limit in self.limits)
 
     def __repr__(self) -> str:

@@ -17,11 +17,11 @@ from functools import cached_property
 import numpy as np
 
 from dualq.base import LARGEST, LogError, States, count, pip_install
-from dualq.logs import NumberRows, Start, number_checks
+from dualq.logs import Finding, Log, NumberRows, Start, number_checks
 from dualq.model import Rule, Words
 from dualq.offline.approximate.asked import Asked
 from dualq.offline.approximate.candidates import CLONE, Candidate, Choice, choose
-from dualq.offline.approximate.cells import CellFit, CellTable, cell_table
+from dualq.offline.approximate.cells import CellFit, CellTable, cell_table, doubts
 from dualq.offline.approximate.evaluation import LEAST_EFFECTIVE, Honest, Judges, Learner, honest, judges
 from dualq.offline.approximate.fit import NumberFit
 from dualq.offline.approximate.linear import clone, learned_in, learned_linear, learned_quickly
@@ -49,7 +49,6 @@ LEVEL = 0.01  # of all checks together
 NEURAL = ("jax", "optax")
 MISSING = f"the neural learner was not tried: it needs JAX ({pip_install('neural')})"
 CELLS = round(2 * FEWEST / EARLY)  # rows of a log, in half of which cells can be found
-KEPT = "The {} policy is expected to keep the limits, and to earn the most of those that were tried."
 TOO_FEW = f"the partition learner was not tried: it needs about {CELLS:,} rows"
 
 
@@ -64,14 +63,15 @@ def learn_numbers(opened: Read, asked: Asked, begin: Begin) -> NumberFit:
     check_rows(rows)
     check_labels(rows)
     where, starts = starts_of(rows, asked.start, asked.discount)
-    task = Task(rows, asked, starts, begin)
+    task = Task(log, rows, asked, starts, begin)
     names, remarks = _learners(asked, rows)
     found, limits = _valued(task, names)
     candidates = [task.judged(name, one) for name, one in found.items()]
-    choice = Choice(0, KEPT.format(names[0])) if limits else choose(candidates)
+    choice = Choice(0, _kept(names[0], candidates)) if limits else choose(candidates)
     chosen = candidates[choice.place]
-    candidates[choice.place] = chosen = replace(chosen, costs=task.costs(found[chosen.name]))
     cells = task.cells if chosen.learner == "partition" else None
+    costs = task.costs(found[chosen.name]) | ({} if cells is None else cells.costs)
+    candidates[choice.place] = chosen = replace(chosen, costs=costs)
     begin("Explaining")
     return NumberFit(
         read=opened,
@@ -86,7 +86,7 @@ def learn_numbers(opened: Read, asked: Asked, begin: Begin) -> NumberFit:
         asked=asked.approximation,
         rows=len(rows),
         left_out=log.left_out,
-        findings=number_checks(log.trace(), LEVEL),
+        findings=task.findings,
         sample=_sample(rows, asked.seed),
         limits=tuple(limits),
         cells=None if cells is None else cells.fit,
@@ -102,13 +102,21 @@ def _valued(task: Task, names: Sequence[str]) -> tuple[dict[str, Honest], Sequen
     if task.asked.limits is not None and names != ["partition"]:
         found, limits = task.limited(names[0], limits_on(task.rows, task.asked.limits))
     else:
-        limits = task.cells.limits if names == ["partition"] else ()
-        check_kept(limits)  # before halves are learned
+        if task.asked.limits is not None:
+            limits = task.cells.limits
+            check_kept(limits, bool(task.doubts(task.cells)))  # before halves are learned
         last = sorted(names, key="neural".__eq__)  # JAX, once it is loaded, stays in memory
         learned = {name: task.honest(name) for name in last}
         found = {rule: one for name in names for rule, one in learned[name].items()}
     clone = found.pop(CLONE, None) or task.honest(CLONE)[CLONE]  # the linear learner has one
     return {**found, CLONE: clone}, limits
+
+
+def _kept(learner: str, candidates: Sequence[Candidate]) -> str:
+    first, *others = candidates  # of limits nothing is asked but of the first
+    if all(one.expected.value <= first.expected.value for one in others):
+        return f"The {learner} policy is expected to keep the limits, and to earn the most of those that were tried."
+    return f"The {learner} policy is expected to keep the limits; the clone, of which that was not asked, earns more."
 
 
 def check_rows(rows: NumberRows) -> None:
@@ -193,10 +201,16 @@ LEARNERS: dict[str, Learner] = {"neural": _neural, CLONE: _clone}
 class Task:
     """Rows, where value is measured, and what the log earned: all that candidates are judged by."""
 
+    log: Log
     rows: NumberRows
     asked: Asked
     start: States
     begin: Begin
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the log says of the way it was read."""
+        return number_checks(self.log.trace(), LEVEL)
 
     @cached_property
     def judges(self) -> Judges:
@@ -223,8 +237,22 @@ class Task:
 
     @cached_property
     def cells(self) -> CellFit:
-        """The same with its certificate."""
-        return self.table.proven(self.asked.confidence, self.asked.certificate, self.asked.known)
+        """The same with its certificate; where that guarantees no limits, the policy that is expected to keep them."""
+        asked, limits = self.asked, self.asked.limits
+        if self.table.limits_proven:
+            found = self._proven(self.table)
+            if limits is None or not self.doubts(found):
+                return found
+        assert limits is not None
+        return self._proven(self.table.expecting(limits, asked.confidence, asked.certificate, asked.known.looks))
+
+    def _proven(self, table: CellTable) -> CellFit:
+        return table.proven(self.asked.confidence, self.asked.certificate, self.asked.known)
+
+    def doubts(self, cells: CellFit) -> tuple[str, ...]:
+        """Why nothing is promised of them."""
+        contradicted = tuple(dict.fromkeys(finding.what for finding in self.findings if finding.found))
+        return doubts(cells.fit, cells.inside, contradicted, len(self.rows), self.log.left_out)
 
     def honest(self, learner: str) -> dict[str, Honest]:
         """The policies of a learner, valued."""
@@ -244,9 +272,11 @@ class Task:
 
     def _of_cells(self, rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
         """The policy of the cells; with limits, the one that keeps them."""
+        limits = self.asked.limits
         if rows is self.rows:
-            return {"partition": self.table.rule}
-        return {"partition": cell_table(rows, discount, limits=self.asked.limits, seed=seed).rule}
+            return {"partition": self.table.rule if limits is None else self.cells.rule}
+        margin = "certified" if limits is None else self.cells.fit.solved.margin or "certified"
+        return {"partition": cell_table(rows, discount, limits=limits, seed=seed, margin=margin).rule}
 
     def judged(self, name: str, one: Honest) -> Candidate:
         """As a candidate."""

@@ -24,11 +24,12 @@ from dualq.logs import NumberRows
 from dualq.model import Words, parse
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.limited.parsing import LimitsGiven
+from dualq.offline.limited.search import TWO_ERRORS
 
 Array = np.ndarray
 Learned = TypeVar("Learned")
 
-MARGIN = 1.96  # standard errors
+MARGIN = TWO_ERRORS
 DOUBLINGS, HALVINGS = 8, 3
 FEW_EVENTS = 30.0  # of a cost, among the rows that speak for a policy: fewer are rare
 
@@ -52,6 +53,11 @@ class PricedLimit:
 
     @property
     def kept(self) -> bool:
+        """Whether it is guaranteed, as of tables: nothing of a function of numbers is but of cells, by their proof."""
+        return self.proven
+
+    @property
+    def expected(self) -> bool:
         """Whether it is expected to be kept, with the margin; nothing is promised."""
         return excess(self.sense, self.bound, self.estimate) <= 0.0
 
@@ -71,7 +77,7 @@ class PricedLimit:
             "standard_error": self.estimate.standard_error,
             "logged": self.logged.value,
             "price": self.price,
-            "kept": self.kept,
+            "kept": self.basis(withheld) == "proven",
             "basis": self.basis(withheld),
         }
 
@@ -158,9 +164,9 @@ def searched(
     raise _infeasible(limits, tried)
 
 
-def check_kept(limits: Sequence[PricedLimit]) -> None:
-    """InfeasibleError where one of them is neither proven nor expected to be kept."""
-    if not all(limit.kept or limit.proven for limit in limits):
+def check_kept(limits: Sequence[PricedLimit], withheld: bool) -> None:
+    """InfeasibleError where one of them is neither guaranteed nor expected to be kept."""
+    if not all(limit.expected or limit.basis(withheld) == "proven" for limit in limits):
         asked = [Words(limit.name, limit.sense, limit.bound) for limit in limits]
         raise _infeasible(asked, [{limit.name: limit.estimate for limit in limits}])
 

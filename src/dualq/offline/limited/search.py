@@ -16,6 +16,7 @@ Not kept  If no member of a family has its ceilings under the limits, the limits
           * the largest u is taken for which estimate + q standard errors are under b in the plain family (q the
             quantile of the normal distribution, each limit its share): estimated to be kept, not proven; and
           * where there is none such, the lowest estimate that can be had.
+Expected  the last two of these at once, with two standard errors: for cells of which nothing is promised.
 None      without the margin u = 0 in the plain family: on the log's frequencies the cost is at the limit where that
           binds, and half of the time, or more, the truth is beyond it.
 
@@ -46,7 +47,8 @@ Array = np.ndarray
 
 HALF = 0.5  # of the way from the worst possible to the limit: a ceiling that comes less far says too little to act on
 SHARE_OF_VALUE = 0.5  # of delta, for the certificate of the value
-MARGINS = ("certified", "none")
+TWO_ERRORS = 1.96  # standard errors: the margin of what is expected
+MARGINS = ("certified", "none")  # that a user may ask for
 
 
 @dataclass(frozen=True)
@@ -180,12 +182,17 @@ class Search:
 
     def estimated(self, policy: TablePolicy) -> bool:
         """Whether every estimate is within its limit by the quantile of standard errors that its share of delta has."""
-        for one in self.bounded:
-            found, limit = self.estimates.of(one, policy), one.limit
-            errors = float(ndtri(1.0 - self.accounts[one.name].delta))
-            if limit.sign * (found.value - limit.bound) + errors * found.error_or_nan > 1e-9 * one.span:
-                return False
-        return True
+        quantiles = {one.name: float(ndtri(1.0 - self.accounts[one.name].delta)) for one in self.bounded}
+        return all(self._over(one, policy, quantiles[one.name]) <= 1e-9 * one.span for one in self.bounded)
+
+    def expects(self, policy: TablePolicy) -> bool:
+        """Whether every estimate is within its limit by two standard errors."""
+        return all(self._over(one, policy, TWO_ERRORS) <= 0.0 for one in self.bounded)
+
+    def _over(self, one: Asked, policy: TablePolicy, errors: float) -> float:
+        """How far an estimate with so many errors is beyond its limit."""
+        found = self.estimates.of(one, policy)
+        return one.limit.sign * (found.value - one.limit.bound) + errors * found.error_or_nan
 
     def claimed(self, policy: TablePolicy, asked: Sequence[Asked] = ()) -> bool:
         """Whether costs, all if none are named, are within their limits on the log's own frequencies."""
@@ -220,6 +227,13 @@ class Search:
         if solution is not None:
             return solution, "estimated"
         return self.plain.tightest[1], "lowest estimate"
+
+    def expected(self) -> tuple[LimitedSolution, str]:
+        """The best policy that is expected to keep the limits; no proof is looked for."""
+        if not self.bounded:
+            return self.unmargined()
+        solution = self.plain.largest(self.estimates.careful.policy, self.expects)
+        return (self.plain.tightest[1], "lowest estimate") if solution is None else (solution, "estimated")
 
     def unmargined(self) -> tuple[LimitedSolution, str]:
         """The limits as they are, with the costs as the log has them."""
@@ -288,6 +302,9 @@ class Search:
         return tuple(replace(pair, raises=worst.scale * pair.raises) for pair in found)
 
 
+WAYS = {"certified": Search.certified, "expected": Search.expected, "none": Search.unmargined}
+
+
 def keep(
     estimates: Estimates,
     asked: Sequence[Asked],
@@ -300,15 +317,15 @@ def keep(
 
     InfeasibleError where not even the plug-in model has one that keeps them.
     """
-    if margin not in MARGINS:
+    if margin not in WAYS:
         raise LogError(f"margin is {margin!r}; it must be one of {', '.join(MARGINS)}")
     _check_plug_in(estimates, asked)
     search = Search(estimates, asked, blocks, ledger, measured)
-    solution, how = search.certified() if margin == "certified" else search.unmargined()
+    solution, how = WAYS[margin](search)
     kept = search.keeping(solution.dual_policy) if how == "proven" else None
     policy = solution.dual_policy if kept is None else kept
     policy = search.nearest(policy) if how == "lowest ceiling" else policy
-    limits = search.outcomes(solution, policy, more=margin == "certified")
+    limits = search.outcomes(solution, policy, more=margin != "none")
     reason = _reason(solution, policy, limits, how, estimates)
     return Limited(solution, policy, limits, reason, search.wanted(policy, limits))
 
