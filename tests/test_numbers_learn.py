@@ -324,6 +324,30 @@ def test_rules_name_each_stretch_of_a_number_once(fit):
     assert sum(leaf.share for leaf in fit.leaves) == pytest.approx(1.0)
 
 
+def test_rules_have_the_same_words_on_every_page(fit):
+    """Of a policy that draws its actions: "mostly" in fit.json, on the terminal, in the report and in a notebook."""
+    import io
+    import re
+    from html import unescape
+
+    from rich.console import Console
+
+    from dualq.app.report.number_pages import number_report, print_number_fit
+
+    clone = next(i for i, one in enumerate(fit.candidates) if one.name == "clone")
+    drawn = replace(fit, choice=replace(fit.choice, place=clone))
+    sentences = drawn.summary()["rules"]["sentences"]
+    actions = [words.partition(": ")[2] for words in sentences]
+    assert any(words.startswith("mostly ") for words in actions)
+    terminal = io.StringIO()
+    print_number_fit(drawn, Console(file=terminal, width=200))
+    for words in sentences:
+        assert f"  {words} (" in terminal.getvalue()
+    for page in (number_report(drawn), drawn._repr_html_()):
+        text = unescape(re.sub("<[^>]*>", "", page))
+        assert all(re.search(f"{words} \\([0-9.]+% of the log's states", text) for words in actions)
+
+
 # ---- saved
 
 

@@ -105,11 +105,10 @@ def number_fragment(fit: NumberFit) -> str:
 
 
 def number_rules(fit: NumberFit) -> list[tuple[tuple[str, ...], str]]:
-    """(conditions, action) of each rule of the summary."""
-    return [
-        (leaf.conditions, f"{said(fit.actions.named(leaf.action))} ({percent(leaf.share)} of the log's states)")
-        for leaf in fit.leaves
-    ]
+    """(conditions, action) of each rule of the summary; "mostly" where others are drawn as well, as in `fit.rules`."""
+    taken = [f"{'mostly ' if leaf.mostly else ''}{said(fit.actions.named(leaf.action))}" for leaf in fit.leaves]
+    each = zip(fit.leaves, taken, strict=True)
+    return [(leaf.conditions, f"{action} ({percent(leaf.share)} of the log's states)") for leaf, action in each]
 
 
 def _tree(fit: NumberFit) -> str:

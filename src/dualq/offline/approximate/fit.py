@@ -102,6 +102,7 @@ class Leaf(NamedTuple):
 
     conditions: tuple[str, ...]  # one for each column
     action: int
+    mostly: bool  # the policy draws its actions there, and this is the likeliest
     share: float  # of the log's states
     path: tuple[str, ...]  # the same question by question
 
@@ -246,8 +247,9 @@ class NumberFit:
         found = self.rules
         share = np.bincount(found.tree.leaf_of(matrix_of(self.sample.state)), minlength=found.tree.leaves)
         said, asked = conditions(found.tree, self.columns), questions(found.tree, self.columns)
-        each = zip(said, found.answer.tolist(), (share / len(self.sample)).tolist(), asked, strict=True)
-        return [Leaf(tuple(words), action, part, tuple(path)) for words, action, part, path in each]
+        shares = (share / len(self.sample)).tolist()
+        each = zip(said, found.answer.tolist(), found.mostly, shares, asked, strict=True)
+        return [Leaf(tuple(words), action, mostly, part, tuple(path)) for words, action, mostly, part, path in each]
 
     @cached_property
     def importance(self) -> dict[str, float]:

@@ -12,6 +12,7 @@ Importance    mean over rows of 1/2 sum_a |P(a | x) - P(a | x~)|, x~ with one co
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +40,7 @@ class Surrogate:
 
     tree: Tree
     answer: Array  # (leaves,) places of actions
+    mostly: tuple[bool, ...]  # of each leaf, whether the rule draws its actions there: the answer is the likeliest
     fidelity: float  # the share of the rule's decisions that it gives, on rows that it did not see
     sentences: tuple[str, ...]  # "if wear >= 3.2 and heat < 0.5: repair"
     actions: int  # how many there are
@@ -73,7 +75,8 @@ def surrogate(rule: Rule, rows: NumberRows, max_leaves: int = 8, seed: int = 0) 
     given = answer[tree.leaf_of(matrix_of(held.state))]
     fidelity = float(rule(held.state)[np.arange(len(held)), given].mean())
     surely = leaf_means(tree.leaf_of(X), P.max(axis=1, keepdims=True), np.ones((len(P), 1)), tree.leaves)[:, 0]
-    return Surrogate(tree, answer, fidelity, _sentences(tree, answer, surely, rows), len(rows.actions))
+    mostly = tuple((surely < CERTAIN).tolist())
+    return Surrogate(tree, answer, mostly, fidelity, _sentences(tree, answer, mostly, rows), len(rows.actions))
 
 
 def _answers(tree: Tree, X: Array, P: Array) -> Array:
@@ -81,11 +84,10 @@ def _answers(tree: Tree, X: Array, P: Array) -> Array:
     return leaf_means(tree.leaf_of(X), P, np.ones_like(P), tree.leaves).argmax(axis=1)
 
 
-def _sentences(tree: Tree, answer: Array, surely: Array, rows: NumberRows) -> tuple[str, ...]:
-    """ "mostly" where the rule draws its actions, and `surely` is how likely the likeliest is."""
+def _sentences(tree: Tree, answer: Array, mostly: Sequence[bool], rows: NumberRows) -> tuple[str, ...]:
     words = [f"if {' and '.join(parts)}" if parts else "always" for parts in conditions(tree, rows.columns)]
-    mostly = ["" if p >= CERTAIN else "mostly " for p in surely]
-    return tuple(f"{if_}: {how}{rows.actions[int(a)]}" for if_, how, a in zip(words, mostly, answer, strict=True))
+    each = zip(words, mostly, answer, strict=True)
+    return tuple(f"{if_}: {'mostly ' if drawn else ''}{rows.actions[int(a)]}" for if_, drawn, a in each)
 
 
 def dependence(rule: Rule, rows: NumberRows, column: str, points: int = 20, seed: int = 0) -> Dependence:
