@@ -264,6 +264,23 @@ def test_a_range_is_rounded_outwards(low, high, words):
     assert below <= low <= high <= above
 
 
+def test_an_estimate_has_the_digits_that_its_error_asks_for():
+    """What is left off the value is less than its error; the same words in Python as on the terminal."""
+    rng = np.random.default_rng(0)
+    for _ in range(2_000):
+        value = float(rng.normal() * 10.0 ** rng.uniform(-3.0, 7.0))
+        e = Estimate(value, abs(value) * float(10.0 ** rng.uniform(-6.0, 1.0)))
+        shown, error = str(e).replace(",", "").split(" ± ")
+        assert "e+" not in shown
+        assert abs(float(shown) - value) <= e.standard_error
+        assert float(error) == pytest.approx(e.standard_error, rel=0.06)
+        assert str(e) == estimate(e)
+    assert str(Estimate(20_230.4, 2.5)) == "20,230 ± 2.5"
+    assert str(Estimate(1_234.567, 0.02)) == "1,234.567 ± 0.02"
+    assert str(Estimate(38.914, 0.41)) == "38.91 ± 0.41"
+    assert str(Estimate(38.914, None)) == "38.91"
+
+
 def test_no_error_is_never_printed_as_nan(fit):
     careful = dataclasses.replace(
         fit.careful, **{name: Estimate(getattr(fit, name).value, None) for name in ("expected", "logged")}

@@ -86,11 +86,14 @@ if TYPE_CHECKING:
     from dualq.base.wording import count as count
     from dualq.base.wording import few as few
     from dualq.base.wording import nearest as nearest
+    from dualq.base.wording import number as number
     from dualq.base.wording import outwards as outwards
     from dualq.base.wording import p_value as p_value
     from dualq.base.wording import pip_install as pip_install
     from dualq.base.wording import sentence as sentence
+    from dualq.base.wording import small as small
     from dualq.base.wording import visible as visible
+    from dualq.base.wording import with_error as with_error
     from dualq.base.workers import Begin as Begin
     from dualq.base.workers import one_by_one as one_by_one
     from dualq.base.workers import silent as silent

@@ -7,12 +7,41 @@ import math
 from collections.abc import Iterable
 
 ALIKE = 0.75  # the share of letters that two names have in common, for one to be taken for a slip of the other
+MOST_DIGITS = 10  # of a value, however small its error is
 LEAST_P = 1e-16  # below this a probability is rounding
 
 
 def count(number: int, noun: str) -> str:
     """`1 row`, `2 rows`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def number(x: float) -> str:
+    """Four digits, as people write them."""
+    x = 0.0 if x == 0.0 else x  # no minus before it
+    return f"{x:,.4g}" if abs(x) < 1e4 else f"{x:,.0f}"
+
+
+def small(x: float) -> str:
+    """Two digits, for errors."""
+    rounded = float(f"{x:.2g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 100.0 else f"{rounded:g}"
+
+
+def with_error(value: float, error: float | None) -> str:
+    """A value and its standard error, which has two digits; the value alone where no error can be given.
+
+    Four digits of the value, or all in front of the point; more where the error is less than the last of these.
+    """
+    if error is None:
+        return number(value)
+    value = 0.0 if abs(value) < 1e-9 * error else value  # rounding
+    if value and error > 0.0:
+        digits = math.floor(math.log10(abs(value))) - math.floor(math.log10(error)) + 2  # up to the error's second
+        shown = max(4, 1 + math.floor(math.log10(abs(value))))
+        if digits > shown + 1:
+            return f"{value:,.{min(digits, MOST_DIGITS)}g} ± {small(error)}"
+    return f"{number(value)} ± {small(error)}"
 
 
 def sentence(words: str, names: Iterable[str] = ()) -> str:

@@ -21,7 +21,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dualq.base import count, outwards, p_value, sentence, visible
+from dualq.base import count, number, outwards, p_value, sentence, small, visible, with_error
 
 if TYPE_CHECKING:
     from dualq.base import Label
@@ -44,24 +44,9 @@ START = {
 # ---- numbers and names
 
 
-def number(x: float) -> str:
-    """Four digits, as people write them."""
-    x = 0.0 if x == 0.0 else x  # no minus before it
-    return f"{x:,.4g}" if abs(x) < 1e4 else f"{x:,.0f}"
-
-
 def estimate(e: Estimate) -> str:
     """A value and its standard error, which has two digits; the value alone where no error can be given."""
-    if e.standard_error is None:
-        return number(e.value)
-    value = 0.0 if abs(e.value) < 1e-9 * e.standard_error else e.value  # rounding
-    return f"{number(value)} ± {small(e.standard_error)}"
-
-
-def small(x: float) -> str:
-    """Two digits, for errors."""
-    rounded = float(f"{x:.2g}")
-    return f"{rounded:,.0f}" if abs(rounded) >= 100.0 else f"{rounded:g}"
+    return with_error(e.value, e.standard_error)
 
 
 def percent(share: float) -> str:

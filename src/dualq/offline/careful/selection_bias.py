@@ -54,6 +54,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from dualq.base import with_error
 from dualq.logs import Counts
 from dualq.model import MDP, TablePolicy, solve_chain
 from dualq.offline.careful.fitting import Fitted
@@ -80,7 +81,7 @@ class Estimate:
         return float("nan") if self.standard_error is None else self.standard_error
 
     def __str__(self) -> str:
-        return f"{self.value:.4g}" if self.standard_error is None else f"{self.value:.4g} ± {self.standard_error:.2g}"
+        return with_error(self.value, self.standard_error)
 
 
 def expect(
