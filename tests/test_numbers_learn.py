@@ -304,6 +304,22 @@ def test_a_state_far_from_all_rows_is_told_from_one_of_the_log(fit):
     assert not any("hardly knows" in line for line in near)
 
 
+@pytest.mark.parametrize("stock", [500.0, 1e9, -1e308])
+def test_how_far_a_state_is_from_all_rows_is_said_however_far_it_is(fit, stock):
+    """Learners see numbers within 6 deviations; what is said of the distance is not cut off there."""
+    from dualq.app.report.number_words import explained
+
+    state = {**HERE, "stock": stock}
+    facts = fit.explain(state)
+    numbers = fit.sample.state.numbers
+    apart = np.sort(np.abs(numbers[:, 0] - stock) / numbers[:, 0].std())  # all else is small beside it
+    farthest = min(apart[facts["nearest"] - 1], 1e100)
+    assert facts["distance"] == pytest.approx(farthest, rel=0.02)
+    said = explained(fit, facts)[0][0]
+    told = float(said.split(" up to ")[1].split(" ")[0].replace(",", ""))
+    assert told == pytest.approx(farthest, rel=0.06)
+
+
 def test_an_action_that_is_estimated_to_earn_more_than_the_one_taken_is_named(fit):
     from dualq.app.report.number_words import explained
 

@@ -218,8 +218,10 @@ def tests(fit: NumberFit) -> list[str]:
 def explained(fit: NumberFit, facts: NumberFacts) -> tuple[list[str], list[str], list[list[str]], list[str]]:
     """What `dualq explain` says of a state: lines, the table's header and rows, and lines below."""
     far = facts["distance"] > facts["usual_distance"]
-    first = f"The {facts['nearest']} nearest rows of the log are up to {facts['distance']:.2g} standard deviations away"
-    first += f"; for 99% of the log's states it is at most {facts['usual_distance']:.2g}."
+    first = (
+        f"The {facts['nearest']} nearest rows of the log are up to {small(facts['distance'])} standard deviations away"
+    )
+    first += f"; for 99% of the log's states it is at most {small(facts['usual_distance'])}."
     body = [
         [
             said(row["action"]),

@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike
 
 from dualq._version import __version__
 from dualq.base import (
+    LARGEST,
     Label,
     LabelLike,
     Labels,
@@ -284,7 +285,7 @@ class NumberFit:
         """The nearest rows of the log, each action's value and support there, and which columns matter."""
         here = self.columns.state(state)
         inputs = Inputs.of(self.sample)
-        Z, z = inputs(self.sample.state), inputs(here)
+        Z, z = inputs(self.sample.state, LARGEST), inputs(here, LARGEST)  # as far as they are: learners see less
         distance = np.linalg.norm(Z - z, axis=1)
         near = np.argsort(distance)[:NEAREST]
         rows = np.bincount(self.sample.a[near], minlength=len(self.actions))

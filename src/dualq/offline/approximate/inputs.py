@@ -45,14 +45,14 @@ class Inputs:
         for places, size in zip(states.categories.T, self.sizes, strict=True):
             yield from ((places == label).astype(float) for label in range(size))
 
-    def __call__(self, states: States) -> Array:
+    def __call__(self, states: States, farthest: float = FARTHEST) -> Array:
         """(n, d) the inputs of some states."""
-        z = _scaled(states.numbers, self.mean, self.deviation)
+        z = _scaled(states.numbers, self.mean, self.deviation, farthest)
         hot = [states.categories[:, [j]] == np.arange(size) for j, size in enumerate(self.sizes)]
         return np.hstack([z, *hot]).astype(float, copy=False)
 
 
-def _scaled(x: Array, mean: Array, deviation: Array) -> Array:
+def _scaled(x: Array, mean: Array, deviation: Array, farthest: float = FARTHEST) -> Array:
     """In deviations from the mean, and never far; a number near the largest there is overflows on its way there."""
     with np.errstate(over="ignore"):
-        return np.clip((x - mean) / deviation, -FARTHEST, FARTHEST)
+        return np.clip((x - mean) / deviation, -farthest, farthest)
