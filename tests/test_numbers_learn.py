@@ -492,6 +492,28 @@ def test_one_decision_per_case_is_measured_over_all_rows(table):
     assert found.logged.value == pytest.approx(table["reward"][used].mean(), abs=2 * found.logged.standard_error)
 
 
+def test_with_discount_0_words_are_of_one_decision_as_of_tables(table):
+    from dualq.app.report.number_words import earned, explained
+    from dualq.app.report.words import earned as earned_in_table
+
+    found, coarse = (learned(table, discount=0.0, **more) for more in ({}, {"bins": "auto", "approximation": "table"}))
+    assert earned(found).replace("What was done so far is the average of what the log really earned. ", "") == (
+        earned_in_table(coarse)
+    )
+    below = explained(found, found.explain(HERE))[3]
+    assert not any("afterwards" in line for line in below)
+    assert any("afterwards" in line for line in explained(replace(found, discount=0.95), found.explain(HERE))[3])
+
+
+def test_nobody_is_advised_to_do_what_was_just_done(fit):
+    from dualq.app.report.number_words import guarantees
+
+    assert "--approximation partition" in guarantees(fit)[-1]
+    tried = guarantees(replace(fit, asked="partition"))  # and the clone, or another, was recommended
+    assert "--bins auto" in tried[-1]
+    assert not any("partition" in line for line in tried)
+
+
 def test_auto_without_jax_says_what_it_would_add(table, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "jax" else find(name, *more))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from dualq.app.report.guarantee_words import earns_more, nothing
 from dualq.app.report.words import (
     about,
-    added_up,
+    amounts_from,
     because,
     distinct,
     earned,
@@ -253,7 +253,7 @@ def amounts(e: AnyEvaluation) -> str:
     """What the amounts are."""
     if is_table(e):
         return earned(e)
-    return added_up(e.judge.where, e.judge.task.discount) if is_of_numbers(e) else ""
+    return amounts_from(e.judge.where, e.judge.task.discount) if is_of_numbers(e) else ""
 
 
 def support_words(e: NumberEvaluation) -> str:

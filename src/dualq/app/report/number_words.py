@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dualq.app.report.words import (
-    START,
-    USUALLY,
-    about,
+    amounts_from,
     because,
     estimate,
     in_one_line,
@@ -34,9 +32,10 @@ LEARNERS = {
     "clone": "clone (imitates what was done so far)",
 }
 CHANGE = (
-    "To get a guarantee, cut the numbers into bins (--bins auto) or cells (--approximation partition): then the policy "
-    "is a table, and its bounds hold if the cells lose nothing that matters."
+    "To get a guarantee, cut the numbers into bins (--bins auto){}: then the policy is a table, and its bounds hold if "
+    "the cells lose nothing that matters."
 )
+CELLS = " or cells (--approximation partition)"
 KEPT = {"proven": "guaranteed", "estimated": "expected, not guaranteed", "missed": "no"}
 CHOSEN = (
     "How one is chosen: of the policies whose gain is more than two standard errors, the one with the largest gain "
@@ -64,7 +63,8 @@ def guarantees(fit: NumberFit) -> list[str]:
     """What is guaranteed; of a function of numbers, that nothing is, and what would change that."""
     promise = fit.certificate
     if promise is None or fit.withheld:
-        return [because("Nothing is guaranteed", fit.withheld), *([CHANGE] if fit.cells is None else [])]
+        change = CHANGE.format("" if fit.asked == "partition" else CELLS)
+        return [because("Nothing is guaranteed", fit.withheld), *([change] if fit.cells is None else [])]
     if not promise.informative:
         return ["Nothing useful is guaranteed yet: the log has too few rows."]
     sure = percent(fit.confidence)
@@ -122,12 +122,7 @@ def candidates_words(fit: NumberFit) -> list[str]:
 
 def earned(fit: NumberFit) -> str:
     """What the amounts are."""
-    steps = about(round(1.0 / (1.0 - fit.discount))) if fit.discount < 1.0 else "all"
-    return (
-        f"All amounts are rewards added up over time, starting {START[fit.where]}; each step later, a reward counts "
-        f"{fit.discount:g} times as much, so about the next {steps} steps count (--discount). What was done so far is "
-        f"the average of what the log really earned. ± is one standard error. {USUALLY}"
-    )
+    return amounts_from(fit.where, fit.discount, "What was done so far is the average of what the log really earned. ")
 
 
 def limit_rows(fit: NumberFit) -> tuple[list[str], list[list[str]]]:
@@ -155,8 +150,9 @@ def limit_words(fit: NumberFit) -> list[str]:
     words = words if bases != {"proven"} else ""
     confidence = f"What is guaranteed holds with {percent(fit.confidence)} confidence"
     sure = f"{confidence}{provided(fit.conditions)}" if "proven" in bases else ""
+    each = "decision" if fit.discount == 0.0 else "step"
     return [line for line in (words, sure) if line] + [
-        f"One unit of {limit.name} less, on average per step, costs about {number(limit.price)} per step."
+        f"One unit of {limit.name} less, on average per {each}, costs about {number(limit.price)} per {each}."
         for limit in fit.limits
         if limit.price > 0.0
     ]
@@ -233,9 +229,10 @@ def explained(fit: NumberFit, facts: NumberFacts) -> tuple[list[str], list[str],
         for row in facts["actions"]
     ]
     matters = [f"{name} ({percent(share)})" for name, share in facts["matters"].items() if share > 0.0]
+    later = "" if fit.discount == 0.0 else ", if the new policy decides afterwards"
     below = [
-        "earns: what this decision is expected to earn, if the new policy decides afterwards. An estimate from the "
-        "whole log, without an error of its own.",
+        f"earns: what this decision is expected to earn{later}. An estimate from the whole log, without an error of "
+        "its own.",
         f"Columns that matter here (the share of their usual values that would change the decision): {listed(matters)}."
         if matters
         else "No column would change the decision by itself.",

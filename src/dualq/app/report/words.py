@@ -311,21 +311,21 @@ USUALLY = "About 19 times in 20 the truth is within twice the ±."
 
 def earned(fit: Fit | Evaluation) -> str:
     """What the amounts are."""
-    where, discount = fit.modelled.counted.where, fit.modelled.discount
-    if one_shot(fit):
+    return amounts_from(fit.modelled.counted.where, fit.modelled.discount)
+
+
+def amounts_from(where: str, discount: float, so_far: str = "") -> str:
+    """The same by where value is measured; `so_far`: what is said of what was done so far."""
+    if discount == 0.0:
         over = "" if where == "log" else f", {START[where]}"
-        return f"All amounts are average rewards of one decision{over}. ± is one standard error. {USUALLY}"
-    return added_up(where, discount)
-
-
-def added_up(where: str, discount: float) -> str:
-    """The same where later rewards count."""
-    steps = about(round(1.0 / (1.0 - discount)))
-    return (
-        f"All amounts are rewards added up over time, starting {START[where]}; each step later, a reward counts "
-        f"{discount:g} times as much, so about the next {steps} steps count (--discount). ± is one standard error. "
-        f"{USUALLY}"
-    )
+        what = f"All amounts are average rewards of one decision{over}."
+    else:
+        steps = about(round(1.0 / (1.0 - discount)))
+        what = (
+            f"All amounts are rewards added up over time, starting {START[where]}; each step later, a reward counts "
+            f"{discount:g} times as much, so about the next {steps} steps count (--discount)."
+        )
+    return f"{what} {so_far}± is one standard error. {USUALLY}"
 
 
 def really_earned(fit: Fit | Evaluation) -> list[str]:
