@@ -3,10 +3,12 @@
 import csv
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -343,7 +345,6 @@ def test_rules_name_each_stretch_of_a_number_once(fit):
 def test_rules_have_the_same_words_on_every_page(fit):
     """Of a policy that draws its actions: "mostly" in fit.json, on the terminal, in the report and in a notebook."""
     import io
-    import re
     from html import unescape
 
     from rich.console import Console
@@ -361,6 +362,7 @@ def test_rules_have_the_same_words_on_every_page(fit):
         assert f"  {words} (" in terminal.getvalue()
     for page in (number_report(drawn), drawn._repr_html_()):
         text = unescape(re.sub("<[^>]*>", "", page))
+        assert "`" not in text
         assert all(re.search(f"{words} \\([0-9.]+% of the log's states", text) for words in actions)
 
 
@@ -521,6 +523,23 @@ def test_auto_without_jax_says_what_it_would_add(table, monkeypatch):
     assert MISSING in found.warnings
     assert {one.learner for one in found.candidates} == {"linear", "clone"}  # and 1,500 rows are too few for cells
     assert any("1,600 rows" in words for words in found.warnings)
+
+
+def test_the_page_on_numbers_makes_its_file_and_reads_it(tmp_path, monkeypatch):
+    """Block by block: the last one writes machine.csv, the second reads it; learners take both forms of the log."""
+    page = (Path(__file__).parents[1] / "docs" / "continuous.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names = {"dualq": dualq}
+    for block in (blocks[-1], blocks[1]):
+        exec(block, names)
+    rows = names["log"].number_rows()
+    assert rows.columns.numbers == ("wear", "heat", "load")
+    drawn = np.stack([names["columns"][name] for name in rows.columns.numbers], axis=1)
+    assert {tuple(row) for row in rows.state.numbers.round(9)} <= {tuple(row) for row in drawn.round(9)}
+    assert 0.98 * len(drawn) <= len(rows) <= len(drawn)
+    given = {"state": ["wear", "heat", "load"], "episode": "episode", "time": "step", "terminal": "done"}
+    assert len(dualq.read_log(names["columns"], **given, numbers="auto").number_rows()) == len(rows)
 
 
 # ---- command line

@@ -91,7 +91,10 @@ def learn(
     ] = None,
     out: Annotated[
         Path | None,
-        option("DIR", "Write report.html, policy.csv, fit.json and solution.npz to this folder."),
+        option(
+            "DIR",
+            "Write report.html, policy.csv (none if the state has numbers), fit.json and solution.npz to this folder.",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

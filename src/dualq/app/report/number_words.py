@@ -90,7 +90,7 @@ def summary_words(fit: NumberFit) -> str:
     share = 100.0 * fit.rules.fidelity
     return (
         f"A summary in a few rules: it gives the new policy's action in {share:.0f}% of the log's states. The policy "
-        "itself uses all columns; `dualq act` asks it."
+        "itself uses all columns; to ask it: dualq act."
     )
 
 
