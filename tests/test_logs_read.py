@@ -532,7 +532,7 @@ def test_line_ends_may_differ_within_a_file(tmp_path, packed):
     assert dualq.read_log(write(mixed), **COLUMNS).counts().digest() == twin.digest()
     with pytest.raises(LogError, match=r"line 10 is no row of the table, '3,3,3,b,1,5': it has 6 fields and not 5"):
         dualq.read_log(write(mixed + "3,3,3,b,1,5\n"), **COLUMNS)
-    with pytest.raises(LogError, match=r"row 8 \(line 9\): profit is missing"):
+    with pytest.raises(LogError, match=r"row 8 \(line 10\): profit is missing"):
         dualq.read_log(write(mixed + "3,3,3,b,\n"), **COLUMNS)
 
 
@@ -671,9 +671,42 @@ def test_bad_rows_are_set_aside_and_counted(tmp_path):
     assert (log.dropped, log.skipped) == (2, 4)
     with open(tmp_path / "bad.txt", newline="") as file:
         rows = list(csv.reader(file))
-    assert rows[0][:3] == ["file", "row", "reason"]
-    assert [row[1] for row in rows[1:]] == ["6", "7", "9", "line 10"]
-    assert "profit is missing" in rows[1][2]
+    assert rows[0][:4] == ["file", "row", "line", "reason"]
+    assert [row[1:3] for row in rows[1:]] == [["6", "7"], ["7", "8"], ["9", "10"], ["10", "11"]]
+    assert "profit is missing" in rows[1][3]
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz", "bare.csv"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_bad_row_is_found_at_its_line(tmp_path, name, end):
+    """Lines that are no rows, empty lines and line breaks in quotes stand before it; a text editor counts them all."""
+    rng = np.random.default_rng(5)
+    kinds = rng.choice(["good", "bad", "short", "long", "empty", "broken", "broken and bad"], 400, p=[0.7, *[0.05] * 6])
+    kinds[0] = "good"
+    rows = {"good": "{},0,0,1,x", "bad": "{},0,0,abc,x", "short": "{},0,0", "long": "{},0,0,1,x,y", "empty": ""}
+    rows |= {"broken": '{},0,0,1,"x\n\ny"', "broken and bad": '{},0,0,abc,"x\ny"'}
+    names = ["t", "state", "action", "reward", "note"]
+    head = [] if name == "bare.csv" else [",".join(names)]
+    records = [*head, *(rows[kind].format(1000 + i) for i, kind in enumerate(kinds))]
+    text = "".join(record.replace("\n", end) + end for record in records)
+    (tmp_path / name).write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    words = {"time": "t", **({} if head else {"columns": names})}
+    log = dualq.read_log(tmp_path / name, **words, skip_bad=True, quarantine=tmp_path / "bad.csv")
+    wrong = [i for i, kind in enumerate(kinds) if "bad" in kind or kind in ("short", "long")]
+    with open(tmp_path / "bad.csv", newline="") as file:
+        found = list(csv.DictReader(file))
+    lines = text.replace("\r\n", "\n").split("\n")
+    begins = {line[:4]: number for number, line in enumerate(lines, 1)}
+    assert [int(row["line"]) for row in found] == [begins[str(1000 + i)] for i in wrong]
+    assert [int(row["row"]) for row in found] == [i + 1 for i in wrong]  # as a spreadsheet has them, below the names
+    assert log.skipped == len(wrong)
+    first = next(i for i in wrong if "bad" in kinds[i])
+    with pytest.raises(LogError, match=f"row {first + 1} has 'abc'") as caught:
+        dualq.read_log(tmp_path / name, **words)
+    assert caught.value.row == first + 1
+    with pytest.raises(LogError, match=r"line \d+ is no row of the table") as caught:
+        dualq.read_log(tmp_path / name, **{**words, "reward": "action", "action": "reward"})
+    assert caught.value.line == begins[str(1000 + next(i for i in wrong if kinds[i] in ("short", "long")))]
 
 
 def test_a_log_of_nothing_but_bad_rows_is_no_log(tmp_path):

@@ -7,7 +7,7 @@ and what would be right.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from dualq.logs.reading.engines import batches, reading
 from dualq.logs.reading.expressions import Table
 from dualq.logs.reading.options import Value
 from dualq.logs.reading.queries import Questions
-from dualq.logs.reading.sources import FILE, NUMBER, Source, row_words
+from dualq.logs.reading.sources import FILE, NUMBER, Place, Rejected, Source, place_of, places_of, row_words
 from dualq.logs.reading.times import MOSTLY
 
 Row = Mapping[str, Any]  # of an engine's answer: a cell may hold anything
@@ -79,9 +79,10 @@ def _both(opened: Source, q: Questions, row: Row) -> str:
             f"{_where(opened, q, second)} is the same as {row_words(opened, first)} of {os.path.basename(first[FILE])}"
         )
     file = os.path.basename(row[FILE]) if opened.first == 1 else row[FILE]
-    lines = f" (lines {first[NUMBER] + 1} and {second[NUMBER] + 1})" if opened.header else ""
+    one, other = place_of(opened, first), place_of(opened, second)
+    lines = "" if one.line in (None, one.row) else f" (lines {one.line} and {other.line})"
     start = " (counted from 0)" if opened.first == 0 else ""
-    return f"{file}: rows {first[NUMBER]} and {second[NUMBER]}{lines}{start} are the same"
+    return f"{file}: rows {one.row} and {other.row}{lines}{start} are the same"
 
 
 def _parts(opened: Source, q: Questions, row: Row, conditions: list[Condition]) -> ErrorParts:
@@ -89,11 +90,12 @@ def _parts(opened: Source, q: Questions, row: Row, conditions: list[Condition]) 
     column = conditions[row["reason"]].columns[-1]
     parts: ErrorParts = {"column": column, "value": row[f"raw{list(q.schema.columns).index(column)}"]}
     if NUMBER in row:
-        parts["row"] = row[NUMBER]
+        place = place_of(opened, row)
+        parts["row"] = place.row
         if opened.first == 1:
             parts["path"] = row[FILE]
-        if opened.header:
-            parts["line"] = row[NUMBER] + 1
+        if place.line is not None:
+            parts["line"] = place.line
     return parts
 
 
@@ -122,20 +124,38 @@ def quarantine_of(name: str) -> Path:
     return Path(f"{Path(name.replace('::', '.').replace('/', '_')).name}.bad")
 
 
-def set_aside(opened: Source, q: Questions, quarantine: Path, rejected: list[tuple[str, int, str, str]]) -> int:
-    """Write the bad rows to the quarantine, as CSV with file, row and reason; how many there are."""
+def set_aside(opened: Source, q: Questions, quarantine: Path, rejected: list[Rejected]) -> int:
+    """Write the bad rows to the quarantine, as CSV with file, row and reason; how many there are beside `rejected`."""
     table, conditions = _bad(opened, q)
     order = [c for c in (FILE, NUMBER) if c in table.columns]
-    rows: list[list[object]] = []
+    lines = opened.places is not None  # a text file: there a row may have several, and some may be empty
+    rows: list[tuple[str, Place | None, Sequence[object]]] = []
     with reading(opened.name):
         for batch in batches(table.order_by(order) if order else table, BATCH):
-            for row in batch.to_pylist():
-                where = [os.path.basename(row.get(FILE, opened.name)), row.get(NUMBER, "")]
-                rows.append([*where, _wrong(q, row, conditions), *_raw(row)])
-    lines = [[file, f"line {line}", message, text] for file, line, message, text in rejected]
-    if rows or lines:
-        write_whole(quarantine, csv_text(["file", "row", "reason", *q.schema.columns], [*rows, *lines]).encode())
-    return len(rows)
+            found = batch.to_pylist()
+            numbers: dict[str, list[int]] = {}
+            for row in found if order else ():
+                numbers.setdefault(row[FILE], []).append(row[NUMBER])
+            places = {file: places_of(opened, file, those) for file, those in numbers.items()}
+            for row in found:
+                file = row.get(FILE, opened.name)
+                place = places[file][row[NUMBER]] if order else None
+                rows.append((file, place, [_wrong(q, row, conditions), *_raw(row)]))
+    bad = len(rows)
+    rows += [(file, Place(row, line), [wrong, text]) for file, row, line, wrong, text in rejected]
+    if rejected:
+        rows.sort(key=lambda row: (row[0], row[1] or ()))
+    if rows:
+        names = ["file", "row", *(["line"] if lines else []), "reason", *q.schema.columns]
+        cells = [[os.path.basename(file), *_place_cells(place, lines), *rest] for file, place, rest in rows]
+        write_whole(quarantine, csv_text(names, cells).encode())
+    return bad
+
+
+def _place_cells(place: Place | None, lines: bool) -> list[object]:
+    if place is None:
+        return [""]
+    return list(place) if lines else [place.row]
 
 
 def check_text(opened: Source, q: Questions) -> None:
@@ -159,7 +179,7 @@ def check_text(opened: Source, q: Questions) -> None:
         if not rows and opened.as_text is not None:
             continue  # a file of text has no types: "-inf" in it makes text of a column of numbers
         if rows and NUMBER in rows[0]:
-            first = f": row {rows[0][NUMBER]} has {rows[0][column]!r}"
+            first = f": row {place_of(opened, rows[0]).row} has {rows[0][column]!r}"
         else:
             first = f": one row has {rows[0][column]!r}" if rows else ", although all of it could be read as numbers"
         advice = (
@@ -169,5 +189,5 @@ def check_text(opened: Source, q: Questions) -> None:
         if rows:
             found["value"] = rows[0][column]
             if NUMBER in rows[0]:
-                found["row"] = rows[0][NUMBER]
+                found["row"] = place_of(opened, rows[0]).row
         raise LogError(f"{name}: the {part} column {column!r} is text{first}; {advice}", **found)

@@ -28,7 +28,7 @@ from dualq.logs.reading.engines import answer, batches, reading, whole_number
 from dualq.logs.reading.expressions import Table
 from dualq.logs.reading.progress import progress
 from dualq.logs.reading.queries import Questions
-from dualq.logs.reading.sources import Source
+from dualq.logs.reading.sources import Source, short
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,9 +88,9 @@ def count_table(opened: Source, q: Questions, quarantine: Path, declared: Declar
     rejected = opened.rejects() if opened.rejects is not None else []
     skipped = len(rejected)
     if rejected and not q.skip_bad:
-        file, line, message, text = rejected[0]
+        file, _, line, wrong, text = rejected[0]
         advice = "correct it, or set such lines aside with skip_bad=True (--skip-bad)"
-        wrong = f"{file}: line {line} is no row of the table, {text!r}: {message}"
+        wrong = f"{short(file)}: line {line} is no row of the table, {text!r}: {wrong}"
         raise LogError(f"{wrong}; {advice}", line=line, value=text)
     if groups.num_rows == 0 and not q.skip_bad:
         raise LogError(f"{name}: there are no rows")

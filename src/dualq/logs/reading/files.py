@@ -5,8 +5,11 @@ It reads files as it goes and never holds a whole one.
 
 from __future__ import annotations
 
+import functools
 import glob
+import itertools
 import os
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +18,18 @@ from dualq.base import LogError, few, nearest
 from dualq.logs.reading.engines import connect, import_or_say, reading
 from dualq.logs.reading.expressions import Table, as_table, row_number, window
 from dualq.logs.reading.frames import has_many_digits, of_arrays, readable, readable_type, without_a_type
-from dualq.logs.reading.sources import FILE, NUMBER, Metadata, Source, Told, in_order, metadata_in, short
+from dualq.logs.reading.sources import (
+    FILE,
+    NUMBER,
+    Metadata,
+    Place,
+    Rejected,
+    Source,
+    Told,
+    in_order,
+    metadata_in,
+    short,
+)
 from dualq.logs.reading.text_files import (
     Head,
     check_fields,
@@ -23,6 +37,7 @@ from dualq.logs.reading.text_files import (
     ends_differ,
     head_of,
     last_byte,
+    records_in,
     rejected_lines,
 )
 
@@ -143,6 +158,7 @@ def open_csv(files: list[str], name: str, told: Told, text: frozenset[str] = fro
             heads.append(head_of(file, told.delimiter, told.columns))
     if len({head.mark for head in heads}) > 1:
         raise LogError(f"{name}: the files use different delimiters; write them alike, or read them one by one")
+    header = not told.columns
     mark, decimal = heads[0].mark, "," if any(head.decimal_comma for head in heads) else "."
     if decimal == ",":
         remarks.append("numbers are read with decimal commas: 0,5 is a half")
@@ -169,14 +185,38 @@ def open_csv(files: list[str], name: str, told: Told, text: frozenset[str] = fro
             check_fields(file, mark)
         con, ends = connect(), "mixed"
         rows = read(con, ends=ends)
+
+    @functools.cache
+    def aside() -> list[tuple[str, int, str, str]]:
+        other = connect()  # of all rows: `con` may have been asked for some of them
+        read(other, ends=ends).count().to_pyarrow()
+        return rejected_lines(other)
+
+    def places(file: str, numbers: Collection[int]) -> dict[int, Place]:
+        records = frozenset(record for where, record, _, _ in aside() if where == file)
+        every, wanted = records_in(file, mark, header, records), set(numbers)
+        placed = ((row, Place(record - header, line)) for record, row, line in every if row in wanted)
+        return dict(itertools.islice(placed, len(wanted)))
+
+    def rejects() -> list[Rejected]:
+        found: list[Rejected] = []
+        for file, lines in itertools.groupby(rejected_lines(con), lambda line: line[0]):
+            said = {record: (wrong, text) for _, record, wrong, text in lines}
+            every = records_in(file, mark, header, said)
+            placed = ((record, line) for record, _, line in every if record in said)
+            first = dict(itertools.islice(placed, len(said)))
+            found += [Rejected(file, record - header, first[record], *said[record]) for record in said]
+        return found
+
     return Source(
         rows,
         name,
         lambda: open_csv(files, name, told, text),
         lambda: _by_file(read(connect(), numbered=True, ends=ends)),
-        header=not told.columns,
+        header=header,
         as_text=lambda columns: open_csv(files, name, told, text | columns),
-        rejects=lambda: rejected_lines(con),
+        places=places,
+        rejects=rejects,
         twice=frozenset(column for head in heads for column in head.twice),
         remarks=tuple(remarks),
     )

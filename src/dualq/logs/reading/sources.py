@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -53,6 +53,23 @@ class Stamp(NamedTuple):
     place: int  # on the disk: a file that took the name of another is another
 
 
+class Place(NamedTuple):
+    """Where a person finds a row."""
+
+    row: int  # as a spreadsheet counts, below the names; lines that are no rows count too
+    line: int | None  # of a text file; the first of a row that has several
+
+
+class Rejected(NamedTuple):
+    """A line of a text file that is no row."""
+
+    file: str
+    row: int
+    line: int
+    wrong: str
+    text: str
+
+
 @dataclass(frozen=True)
 class Source:
     """A table, and all that messages and a second reading need."""
@@ -62,9 +79,10 @@ class Source:
     reopen: Callable[[], Source] | None = None  # the same on a connection of its own
     numbered: Callable[[], Table] | None = None  # with the columns FILE and NUMBER; None where rows have no order
     first: int = 1  # the number of the first row
-    header: bool = False  # whether row n is line n + 1 of a text file
+    header: bool = False  # whether the first line holds names
+    places: Callable[[str, Collection[int]], dict[int, Place]] | None = None  # of rows of a text file, by NUMBER
     as_text: Callable[[frozenset[str]], Source] | None = None  # the same with these columns as text; None: has types
-    rejects: Callable[[], list[tuple[str, int, str, str]]] | None = None  # (file, line, what is wrong, the line)
+    rejects: Callable[[], list[Rejected]] | None = None  # what is set aside already
     metadata: Metadata = field(default_factory=Metadata)  # what dualq wrote beside the columns
     twice: frozenset[str] = frozenset()  # names that several columns of a text file have, whatever their case
     remarks: tuple[str, ...] = ()  # how the file was understood, where that is not plain
@@ -112,9 +130,21 @@ def row_words(opened: Source, row: Mapping[str, object]) -> str:
     """`row 5 (line 6)`, of a row of the numbered table; `one row` where rows have no numbers."""
     if NUMBER not in row:
         return "one row"
-    line = f" (line {int(str(row[NUMBER])) + 1})" if opened.header else ""
+    place = place_of(opened, row)
+    line = "" if place.line in (None, place.row) else f" (line {place.line})"
     start = " (counted from 0)" if opened.first == 0 else ""
-    return f"row {row[NUMBER]}{line}{start}"
+    return f"row {place.row}{line}{start}"
+
+
+def place_of(opened: Source, row: Mapping[str, object]) -> Place:
+    """Where a row of the numbered table stands."""
+    return places_of(opened, str(row[FILE]), [int(str(row[NUMBER]))])[int(str(row[NUMBER]))]
+
+
+def places_of(opened: Source, file: str, numbers: Collection[int]) -> dict[int, Place]:
+    """Where rows of one file stand, by their numbers."""
+    plain = {number: Place(number, number + 1 if opened.header else None) for number in numbers}
+    return plain if opened.places is None else plain | opened.places(file, numbers)
 
 
 def short(path: str) -> str:

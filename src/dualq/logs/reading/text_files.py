@@ -9,7 +9,7 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, cast
 
@@ -148,16 +148,31 @@ def last_byte(file: str) -> bytes:
         return stream.read(1)
 
 
+def records_in(file: str, mark: str, header: bool, aside: Collection[int]) -> Iterator[tuple[int, int, int]]:
+    """Of each record its own number, the one it has as a row of DuckDB's (0: it is none), and its first line.
+
+    A record is a line, empty or not, or several where quotes hold line breaks; the names are the first. DuckDB counts
+    so where it names those that are no rows (`aside`); it numbers the others that are not empty.
+    """
+    row, line = 0, 1
+    with _opened(file) as stream, io.TextIOWrapper(stream, "utf-8-sig", errors="replace", newline="") as lines:
+        for record, (end, fields) in enumerate(_fields(os.path.basename(file), lines, mark), 1):
+            kept = record > header and record not in aside and fields not in ([], [""])
+            row += kept
+            yield record, row if kept else 0, line
+            line = end + 1
+
+
 def rejected_lines(con: DuckDB) -> list[tuple[str, int, str, str]]:
-    """(file, line, what is wrong, the line) of all that DuckDB kept aside."""
+    """(file, record, what is wrong, the line) of all that DuckDB kept aside."""
     query = (
         "SELECT s.file_path, e.line, min(e.error_message), min(e.csv_line) FROM reject_errors e "
         "JOIN reject_scans s USING (scan_id, file_id) GROUP BY 1, 2 ORDER BY 1, 2"
     )
     rows = con.con.execute(query).fetchall()
     return [
-        (os.path.basename(file), int(line), _rejected(message.splitlines()[0]), text)
-        for file, line, message, text in rows
+        (file, int(record), _rejected(message.splitlines()[0]), text.strip("\r\n"))
+        for file, record, message, text in rows
     ]
 
 
