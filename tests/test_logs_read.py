@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import itertools
+import re
 import shutil
 import sqlite3
 from collections import Counter
@@ -626,12 +627,36 @@ def test_a_row_that_was_recorded_twice_is_named_and_only_the_copy_is_set_aside(t
     assert [one.digest() for one in counts_in_blocks(log)] == [one.digest() for one in counts_in_blocks(twin)]
     aside = pd.read_csv(tmp_path / "bad.csv")
     assert log.skipped == len(aside) == len(twice) - len(once) - (where == "two files")
-    assert set(aside["reason"]) == {"the row is the same as an earlier one, which is kept"}
+    assert set(aside["reason"]) == {"the row is the same as an earlier one, which stands for all of them"}
     if where == "csv":
         assert aside["row"].tolist() == [9, 32, 33]
     other = pd.concat([once, once[7:8].assign(note="y")], ignore_index=True)  # two decisions at one moment
     with pytest.raises(LogError, match=r"row 7 .*: episode is 1 and t is 7 in more rows than one"):
         dualq.read_log(other)
+
+
+def test_cases_decided_on_the_same_day_are_told_from_rows_of_one_episode(tmp_path):
+    """All rows of a day are bad where rows follow each other, copies or not; the way out is named, and keeps all."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"segment": rng.integers(0, 2, 60), "offer": rng.integers(0, 2, 60), "bought": rng.random(60)})
+    rows = rows.assign(bought=rows["bought"].round(), day=np.arange(60) // 20)
+    rows.to_csv(tmp_path / "offers.csv", index=False)
+    words = {"state": "segment", "action": "offer", "reward": "bought", "time": "day"}
+    cure = r"if every row is a case of its own, say terminal=\"row\" \(--terminal row\)"
+    with pytest.raises(LogError, match=cure):
+        dualq.read_log(tmp_path / "offers.csv", **words)
+    twice = {name: [*values[:1], *values[:1]] for name, values in rows.to_dict("list").items()}
+    with pytest.raises(LogError, match=rf"rows 0 and 1 \(counted from 0\) are the same.*{cure}"):
+        dualq.read_log(twice, **words)
+    with pytest.raises(LogError, match="no row is left; all 60 are bad"):
+        dualq.read_log(tmp_path / "offers.csv", **words, skip_bad=True, quarantine=tmp_path / "bad.csv")
+    aside = pd.read_csv(tmp_path / "bad.csv")
+    assert not aside["reason"].str.contains("kept").any()  # none is
+    first = ~rows.duplicated().to_numpy()
+    assert aside["reason"].str.contains(cure).tolist() == first.tolist()
+    assert dualq.read_log(tmp_path / "offers.csv", **words, terminal="row").counts().total == 60
+    said = [words for words in dualq.look(tmp_path / "offers.csv").suspicious if "repeat another row exactly" in words]
+    assert re.search(cure, said[0], re.IGNORECASE)
 
 
 def test_a_time_that_repeats_is_found_where_next_states_are_given(tmp_path, monkeypatch):

@@ -20,6 +20,7 @@ from dualq.logs.reading.engines import batches, reading
 from dualq.logs.reading.expressions import Table
 from dualq.logs.reading.options import Value
 from dualq.logs.reading.queries import Questions
+from dualq.logs.reading.schema import CASES
 from dualq.logs.reading.sources import FILE, NUMBER, Place, Rejected, Source, place_of, places_of, row_words
 from dualq.logs.reading.times import MOSTLY
 
@@ -38,6 +39,7 @@ def stop_at_the_first(opened: Source, q: Questions) -> None:
         rows = (table.order_by(order) if order else table).limit(1).to_pyarrow().to_pylist()
     if rows and conditions[rows[0]["reason"]].kind == "copy":
         advice = "remove one, or set copies aside with skip_bad=True (--skip-bad), which keeps the first"
+        advice += "" if q.schema.episode else f"; {CASES}"
         raise LogError(f"{_both(opened, q, rows[0])}; {advice}", **_parts(opened, q, rows[0], conditions))
     if rows:
         advice = "correct it, or set bad rows aside with skip_bad=True (--skip-bad)"

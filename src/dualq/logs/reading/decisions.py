@@ -16,7 +16,8 @@ With last="ended" (or "cut") every episode's last row ended it (or was where its
 the other. Rows that have no place in time (`skip_bad`) are taken out, and no row is linked across them: `unplaced`.
 
 Where times must not repeat, a row that repeats another one exactly, in every column of the table, was recorded twice:
-it is a `copy`, and with `skip_bad` the first of them stays. Other rows with the same time contradict each other.
+it is a `copy`, and with `skip_bad` the first of them stays, unless it is bad. Other rows with the same time contradict
+each other.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from dualq.logs.reading.expressions import (
     window,
     zone_of,
 )
-from dualq.logs.reading.schema import ROW, Bins, Schema
+from dualq.logs.reading.schema import CASES, ROW, Bins, Schema
 from dualq.logs.reading.sources import FILE, NUMBER
 
 LAST = "dualq_last"  # a column that marks last rows, where the table is a part of a log
@@ -397,6 +398,7 @@ class Decisions:
         right = "a time must not repeat within an episode"
         if not schema.episode:
             right = "a time must not repeat; if the rows are of several episodes, give episode=... (--episode)"
+            right = f"{right}; {CASES}"
         if table.t.type().is_timestamp() and zone_of(table.t) is None:
             right += "; local clocks repeat an hour in autumn: write times in UTC, or with their zone (02:30:00+01:00)"
         return Condition((*schema.episode, str(schema.time)), right, holds, "repeat")
@@ -432,7 +434,8 @@ class Decisions:
         every = strict.columns(raw=True)
         copies = every.filter(every[COPY]).mutate(reason=literal(len(conditions)).cast("int64"))
         place = (*self.schema.episode, str(self.schema.time))
-        again = Condition(place, "the row is the same as an earlier one, which is kept", every[COPY], "copy")
+        right = "the row is the same as an earlier one, which stands for all of them"
+        again = Condition(place, right, every[COPY], "copy")
         return bad.union(copies.select("reason", *shown)), [*conditions, again]
 
 

@@ -27,7 +27,7 @@ from dualq.logs.reading.options import ActionBins, BinsAsked, Columns, OneColumn
 from dualq.logs.reading.profile import Clock, Column, Episodes, clock_of, columns_of, copies_of, episodes_of, labels_of
 from dualq.logs.reading.read_log import read_log
 from dualq.logs.reading.roles import Roles, roles_of
-from dualq.logs.reading.schema import COMMON, ROW, as_names, no_names, parts_of
+from dualq.logs.reading.schema import CASES, COMMON, ROW, as_names, no_names, parts_of
 from dualq.logs.reading.sources import Source
 from dualq.logs.reading.times import text_time
 
@@ -124,7 +124,8 @@ action_bins, numbers, table, delimiter, columns, day_first
         wrong.append(headless.removeprefix("; "))
     if copies:
         said = "repeats another row exactly: was it" if copies == 1 else "repeat another row exactly: were they"
-        wrong.append(f"{count(copies, 'row')} {said} recorded twice?")
+        cases = "" if {"episode", "next_state"} & roles.parts.keys() else f" {CASES[:1].upper()}{CASES[1:]}"
+        wrong.append(f"{count(copies, 'row')} {said} recorded twice?{cases}")
     named: dict[str, Columns] = {}
     named.update({part: _one_or_all(part, names) for part, names in roles.parts.items()})
     named.update({part: False for part, wanted in given.items() if wanted is False and part in COMMON})

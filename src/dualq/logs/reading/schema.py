@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from dualq.base import LogError, few, nearest
 from dualq.logs.reading.options import READING, BinsOfColumn, Columns
 
+CASES = 'if every row is a case of its own, say terminal="row" (--terminal row)'
 ROW = "row"  # time="row": the order of the rows; terminal="row": every row is a case of its own
 
 COMMON = {
