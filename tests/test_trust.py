@@ -11,6 +11,7 @@ from scipy.stats import binom
 import dualq
 from dualq import problems
 from dualq.app import cli
+from dualq.app.report import words
 from dualq.logs.checks.returns import returns_of
 from dualq.logs.counts import Counts
 from dualq.offline.careful.pooling import reward_squares
@@ -53,6 +54,19 @@ def test_returns_are_those_of_the_episodes():
     assert fit.returns.value == pytest.approx(naive.mean())
     assert fit.returns.standard_error == pytest.approx(naive.std(ddof=1) / np.sqrt(naive.size))
     assert fit.summary()["returns"]["standard_error"] == fit.returns.standard_error
+
+
+def test_of_cases_with_one_decision_nothing_is_compared_and_nobody_speaks_of_episodes():
+    """The mean of a state's rewards is its value, so that what cases earned less what the model says is 0."""
+    rng = np.random.default_rng(2)
+    columns = {"state": rng.integers(0, 3, 400), "action": rng.integers(0, 2, 400), "reward": rng.random(400)}
+    fit = dualq.learn(columns | {"day": np.arange(400) // 20}, time="day", terminal="row", discount=0.0)
+    assert fit.returns.value == pytest.approx(columns["reward"].mean())
+    page = " ".join([*words.why(fit), *(cell for row in words.worth_table(fit)[1] for cell in row)])
+    assert "episode" not in page
+    assert "what the log's cases really earned" in page
+    few = dualq.learn(read(episodes(rng, runs=5)), discount=0.8)
+    assert "There are too few episodes to compare what they really earned with the model." in words.why(few)
 
 
 def test_what_was_cut_off_is_filled_in_by_the_model():

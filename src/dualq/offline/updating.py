@@ -202,7 +202,8 @@ def _modelled(before: Modelled, counted: Counted, joined: JoinedLog) -> Modelled
     value = float(n @ [one.value for one in both] / n.sum())
     error = math.hypot(*(k * one.error_or_nan for k, one in zip(n, both, strict=True))) / n.sum()
     old = None if before.returns_check is None else found_before(before.returns_check)
-    finding = old if old is not None and (old.found or old.p_value < found.finding.p_value) else found.finding
+    new = found.finding
+    finding = old if old is not None and (new is None or old.found or old.p_value < new.p_value) else new
     filled = float(n @ [before.returns_filled, found.filled] / n.sum())
     earned = Estimate(value, float(error) if math.isfinite(error) else None)
     return dataclasses.replace(modelled, returns=earned, returns_check=finding, returns_filled=filled)

@@ -301,6 +301,8 @@ def worth_table(fit: Fit) -> tuple[list[str], list[list[str]]]:
 
 def returned(fit: Fit | Evaluation) -> str:
     """What the log's own returns are called."""
+    if fit.modelled.counted.read.reading.get("terminal") == "row":
+        return "what the log's cases really earned"
     if fit.modelled.returns_filled < HARDLY:
         return "what the log's episodes really earned"
     return "the log's episodes, continued where they were cut off"

@@ -34,7 +34,7 @@ class Returns(NamedTuple):
     standard_error: float | None
     episodes: int
     filled: float  # the part of the weight that the model had to fill in
-    finding: Finding
+    finding: Finding | None  # None: the model says the same whatever the log earned
 
 
 def returns_of(trace: Trace, V: Array, rewards: Array, onward: Array, discount: float, level: float) -> Returns | None:
@@ -88,7 +88,7 @@ def _test(
     V: Array,
     level: float,
     filled: float,
-) -> Finding:
+) -> Finding | None:
     counted = heard & known
     rows = np.bincount(s[counted], minlength=V.size)
     mean_weight = np.bincount(s[counted], weight[counted], V.size) / np.maximum(rows, 1)
@@ -97,7 +97,9 @@ def _test(
     if not trace.restarts and np.isfinite(trace.t).all():
         sums.append(np.bincount(np.unique(trace.t, return_inverse=True)[1], Z))
     variance = max(float((x**2).sum()) for x in sums)
-    if G.size < FEWEST or not variance > 0.0:
+    if G.size >= FEWEST and not variance > 0.0:  # one decision in each episode: the sum over a state is 0 in any log
+        return None
+    if G.size < FEWEST:
         return Finding("returns", False, 1.0, 0, None, "too few episodes to compare what the log earned with the model")
     model = float(G.mean() - (weight * delta).sum() / G.size)
     p = float(2.0 * ndtr(-abs((weight * delta).sum()) / np.sqrt(variance)))
