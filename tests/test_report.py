@@ -25,6 +25,7 @@ from dualq.app.report.words import (
     about,
     because,
     brief,
+    ceilings,
     changed,
     estimate,
     named,
@@ -82,6 +83,22 @@ def test_the_page_says_why_floor_and_ceiling_are_apart_and_what_to_log(fit):
         stock, season = first.state
         assert f"lower bound most: {about(first.rows)} more of stock {stock}, season {season}, " in text
     assert fit.summary()["certificate"]["wanted"][0]["rows"] == first.rows
+
+
+@pytest.mark.parametrize("small_part", [0.05, 2.3e-3, 4e-4, 1e-9])
+def test_the_causes_of_the_regret_add_up_as_they_are_written(fit, small_part):
+    """Each number has four digits, so that three of them add up to the fourth within two units of its last digit."""
+    shares = {"thin pairs": 0.87 - small_part, "unsupported pairs": 0.13, "reward noise": 0.0}
+    shares["estimated distance to the best policy"] = small_part
+    causes = {cause: share * 445.4 for cause, share in shares.items()}
+    promise = dataclasses.replace(fit.certificate, lower=31.4, upper=476.8, causes=causes)
+    [words] = [
+        line for line in ceilings(type(fit)(dataclasses.replace(fit.proven, certificate=promise))) if "By at" in line
+    ]
+    parts = [float(part) for part in re.findall(r"([\d.]+(?:e-\d+)?) because", words)]
+    assert sum(parts) == pytest.approx(445.4, abs=0.2)
+    assert len(parts) == 2 + (small_part > 1e-4)
+    assert "445.4" in words
 
 
 def test_the_page_needs_nothing_from_outside(fit):

@@ -390,7 +390,7 @@ def _apart(promise: Certificate) -> list[str]:
     parts = [
         f"{number(part)} because {CAUSES[cause]}"
         for cause, part in sorted(promise.causes.items(), key=lambda item: -item[1])
-        if part > 0.005 * promise.regret
+        if part > 0.0 and number(promise.regret - part) != number(promise.regret)  # who adds them up would miss it
     ]
     apart = f"Could another policy be better? By at most {number(promise.regret)}, as far as the log can tell"
     return [f"{apart}: {listed(parts)}."] if parts else []
