@@ -425,6 +425,21 @@ def test_a_word_among_numbers_is_named_with_its_row(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("copies", [0, 3])
+def test_an_id_of_rows_of_which_a_few_were_recorded_twice_is_no_episode(tmp_path, copies):
+    """Rows that repeat others exactly belong to no episode that the others would not have."""
+    frame = shop_log()
+    frame.insert(0, "id", np.arange(len(frame)))
+    twice = pd.concat([frame, frame.sample(copies, random_state=0)], ignore_index=True)
+    assert copies <= 0.01 * len(twice)
+    seen = told(twice, tmp_path)
+    assert seen.parts["episode"] == told(frame, tmp_path).parts["episode"] == ("shop",)
+    assert "every row has a value of its own" in seen.why["id"]
+    words = {"state": "stock", "action": "order", "reward": "profit", "time": "moment", "quarantine": tmp_path / "bad"}
+    log = dualq.read_log(twice.assign(moment=twice["id"]).drop(columns="shop"), **words, skip_bad=True)
+    assert "id: no two rows have the same, so it is no episode" in log.coverage().notes
+
+
 def test_a_word_in_the_reward_is_named_and_the_reward_stays_the_reward(tmp_path):
     frame = shop_log().astype({"profit": object})
     frame.loc[5, "profit"], frame.loc[9, "profit"] = "n/a?", 1e6

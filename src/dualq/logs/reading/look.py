@@ -24,7 +24,17 @@ from dualq.logs.reading.number_columns import numbers_among
 from dualq.logs.reading.odd_values import far_words, reads, word_words
 from dualq.logs.reading.open_source import about_source, open_source
 from dualq.logs.reading.options import ActionBins, BinsAsked, Columns, OneColumn
-from dualq.logs.reading.profile import Clock, Column, Episodes, clock_of, columns_of, copies_of, episodes_of, labels_of
+from dualq.logs.reading.profile import (
+    COPIES,
+    Clock,
+    Column,
+    Episodes,
+    clock_of,
+    columns_of,
+    copies_of,
+    episodes_of,
+    labels_of,
+)
 from dualq.logs.reading.read_log import read_log
 from dualq.logs.reading.roles import Roles, roles_of
 from dualq.logs.reading.schema import CASES, COMMON, ROW, as_names, no_names, parts_of
@@ -113,12 +123,12 @@ action_bins, numbers, table, delimiter, columns, day_first
         rows, held = columns_of(opened.table)
         if not rows:
             raise LogError(f"{opened.name}: there are no rows")
-        roles = _roles(opened, rows, held, given)
+        copies = copies_of(opened.table, rows)
+        roles = _roles(opened, rows - copies if copies <= COPIES * rows else rows, held, given)
         moment = _moment(opened)
         clock, runs = _clock(opened, roles, moment), _episodes(opened, roles, moment)
         clock = None if roles.parts.get("time", (ROW,))[0] in unclear else clock
         wrong = [*_odd(opened, roles, held), *_same_as_reward(opened, roles, held)]
-        copies = copies_of(opened.table, rows)
         shown = _as_written(opened, held, unclear)
     if headless := no_names(opened.table.columns):
         wrong.append(headless.removeprefix("; "))
@@ -181,6 +191,7 @@ def _as_written(opened: Source, held: Sequence[Column], unclear: Mapping[str, st
 
 
 def _roles(opened: Source, rows: int, held: Sequence[Column], given: Mapping[str, Columns]) -> Roles:
+    """The parts of columns; rows: how many, without a few that repeat others exactly."""
     found, guessed = parts_of(opened.name, opened.table.columns, given, opened.metadata.columns)
     found["costs"] = found["costs"] or tuple(opened.metadata.costs)
     reasons = dict.fromkeys(found, "as given")

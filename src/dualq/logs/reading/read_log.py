@@ -31,6 +31,7 @@ from dualq.logs.reading.open_source import about_source, open_source
 from dualq.logs.reading.options import ActionBins, BinsAsked, Columns, Moment, OneColumn
 from dualq.logs.reading.order import with_order
 from dualq.logs.reading.period import part_of
+from dualq.logs.reading.profile import are_different
 from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import ROW, Schema, checked_bins, schema_of, without_guess
 from dualq.logs.reading.sources import Source, with_whole_labels
@@ -308,9 +309,9 @@ def _guess_is_unique(opened: Source, schema: Schema) -> bool:
         return False
     with reading(opened.name):
         for table in (opened.table.limit(FIRST_LOOK), opened.table):  # the first rows say no at once, mostly
-            column = table[schema.guessed["episode"][0]]
-            found = table.aggregate(known=column.count(), kinds=column.nunique()).to_pyarrow().to_pylist()[0]
-            if found["known"] < 2 or found["kinds"] < found["known"]:
+            name = schema.guessed["episode"][0]
+            known = table.filter(table[name].notnull())
+            if int(known.limit(2).count().to_pyarrow().as_py()) < 2 or not are_different(known, [name]):
                 return False
     return True
 
