@@ -440,6 +440,22 @@ def test_an_id_of_rows_of_which_a_few_were_recorded_twice_is_no_episode(tmp_path
     assert "id: no two rows have the same, so it is no episode" in log.coverage().notes
 
 
+def test_numbers_with_words_in_some_rows_are_named_with_the_first_of_them(tmp_path):
+    """More words than slips, in a column with too many values for labels: decimal commas, and a broken sensor."""
+    rng = np.random.default_rng(3)
+    temp = [f"{x:.3f}" for x in rng.normal(20.0, 5.0, 300)]
+    odd = np.sort(rng.choice(300, 20, replace=False))
+    for i in odd:
+        temp[i] = "broken" if i % 2 else temp[i].replace(".", ",")
+    seen = told(shop_log().assign(temp=temp), tmp_path)
+    [said] = [words for words in seen.suspicious if words.startswith("in temp, ")]
+    assert said.startswith(f"in temp, row {odd[0] + 1} (line {odd[0] + 2}) has {temp[odd[0]]!r}, ")
+    assert "and so have 17 rows more, which are no numbers" in said
+    assert seen.why["temp"] == "numbers but for 20 rows"
+    named = [f"k{i % 250}" if i % 3 else str(i) for i in range(300)]  # names, of which some are numbers
+    assert not [words for words in told(shop_log().assign(temp=named), tmp_path).suspicious if "in temp" in words]
+
+
 def test_a_word_in_the_reward_is_named_and_the_reward_stays_the_reward(tmp_path):
     frame = shop_log().astype({"profit": object})
     frame.loc[5, "profit"], frame.loc[9, "profit"] = "n/a?", 1e6

@@ -2,7 +2,8 @@
 
     far      a number further from all others than FAR times the distance between those: with the FEW outermost rows on
              either side left out, [low, high] holds the rest, and  max(x - high, low - x) > FAR (high - low)
-    words    text in a column whose other values are numbers: it makes text of the whole column, where 10 comes
+    words    text in a few rows of a column whose other values are numbers (RARE of the rows, or MOST of them if there
+             are too many values for labels): it makes text of the whole column, where 10 comes
              before 9 and no rule can ask for stock <= 1
 
 Each is said with its row. Neither is refused: a rare value may be right, and only who knows the log can tell.
@@ -30,6 +31,7 @@ FAR = 10.0
 FEW = 5  # rows on one side that may stand apart: more are no slip
 LEAST = 100  # rows, below which nobody can tell what is far
 RARE = 0.01  # of the rows: words that are more frequent are labels
+MANY, MOST = 200, 0.25  # more values than that are no labels: of such a column a quarter of the rows may hold words
 SHOWN = 3  # rows that are named
 
 
@@ -112,9 +114,9 @@ def words_among_numbers(text: Expression) -> Expression:
     return text.count(where=~text.re_search(TEXT_NUMBER))
 
 
-def are_few(words: int, known: int) -> bool:
-    """Whether so many rows with words among numbers are slips rather than labels."""
-    return 0 < words <= max(1.0, RARE * known) and words < known
+def are_few(words: int, known: int, different: int) -> bool:
+    """Whether so many rows with words among numbers, of so many different values, are slips rather than labels."""
+    return 0 < words <= max(1.0, (MOST if different > MANY else RARE) * known) and words < known
 
 
 def word_words(opened: Source, column: str) -> list[str]:
@@ -122,9 +124,9 @@ def word_words(opened: Source, column: str) -> list[str]:
     with reading(opened.name):
         only = opened.table.select(column)  # of a wide table the engine would plan all of it
         text = only[column]
-        asked = {"known": text.count(), "words": words_among_numbers(text)}
+        asked = {"known": text.count(), "words": words_among_numbers(text), "different": text.nunique()}
         found = only.aggregate(**asked).to_pyarrow().to_pylist()[0]
-        if not are_few(found["words"], found["known"]):
+        if not are_few(found["words"], found["known"], found["different"]):
             return []
         rows = _rows(opened, column, lambda v: ~v.re_search(TEXT_NUMBER))
     said = _listed(rows, column, opened, found["words"])

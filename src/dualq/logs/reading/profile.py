@@ -99,7 +99,7 @@ def columns_of(table: Table) -> tuple[int, list[Column]]:
         different = min(found.get(f"different{i}", 0), rows)
         facts = (different, rows - found[f"known{i}"], found.get(f"low{i}"), found.get(f"high{i}"))
         words = found.get(f"words{i}", 0)
-        words = words if are_few(words, found[f"known{i}"]) else 0
+        words = words if are_few(words, found[f"known{i}"], different) else 0
         made.append(Column(name, kind, *facts, tuple(few[:EXAMPLES]), _guessed(kind, rows), words))
     return rows, made
 
