@@ -149,3 +149,19 @@ def test_one_decision_per_case_with_a_time_names_its_bad_row(tmp_path):
         dualq.read_log(table, **roles)
     left = dualq.read_log(table, **roles, skip_bad=True, quarantine=tmp_path / "bad.csv")
     assert left.counts().visits.sum() == 3
+
+
+def test_a_field_that_is_too_long_for_python_keeps_no_bad_row_from_being_named(tmp_path):
+    """DuckDB reads 200,000 letters; Python's own reader, which finds lines, does not."""
+    rows = ["0,a,x,1.0", f"1,{'b' * 200_000},x,1.0", "2,a,x", "3,a,x,none", "4,a,x,2.0"]
+    log = tmp_path / "log.csv"
+    log.write_text("\n".join(["time,state,action,reward", *rows]) + "\n")
+    roles = {"state": "state", "action": "action", "reward": "reward", "time": "time", "terminal": "row"}
+    left = dualq.read_log(str(log), **roles, skip_bad=True, quarantine=tmp_path / "bad.csv")
+    assert left.counts().visits.sum() == 3
+    reasons = [line.split(",")[3] for line in (tmp_path / "bad.csv").read_text().splitlines()]
+    assert reasons == [
+        "reason",
+        "reward is 'none'; rewards must be numbers",
+        "it has 3 fields and not 4; the file may be cut off",
+    ]

@@ -205,7 +205,7 @@ def open_csv(files: list[str], name: str, told: Told, text: frozenset[str] = fro
             every = records_in(file, mark, header, said)
             placed = ((record, line) for record, _, line in every if record in said)
             first = dict(itertools.islice(placed, len(said)))
-            found += [Rejected(file, record - header, first[record], *said[record]) for record in said]
+            found += [Rejected(file, record - header, first.get(record, record), *said[record]) for record in said]
         return found
 
     return Source(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
 import gzip
 import io
@@ -153,9 +154,14 @@ def records_in(file: str, mark: str, header: bool, aside: Collection[int]) -> It
 
     A record is a line, empty or not, or several where quotes hold line breaks; the names are the first. DuckDB counts
     so where it names those that are no rows (`aside`); it numbers the others that are not empty.
+    Python's reader stops at what it does not take, such as a field of a million letters, and these records with it.
     """
     row, line = 0, 1
-    with _opened(file) as stream, io.TextIOWrapper(stream, "utf-8-sig", errors="replace", newline="") as lines:
+    with (
+        _opened(file) as stream,
+        io.TextIOWrapper(stream, "utf-8-sig", errors="replace", newline="") as lines,
+        contextlib.suppress(LogError),
+    ):
         for record, (end, fields) in enumerate(_fields(os.path.basename(file), lines, mark), 1):
             kept = record > header and record not in aside and fields not in ([], [""])
             row += kept
