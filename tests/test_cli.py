@@ -562,12 +562,16 @@ def test_ctrl_c_while_an_object_goes_is_not_lost(monkeypatch, capsys):
             raise self.last
 
     monkeypatch.setattr(sys, "unraisablehook", cli.not_lost)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs this in the background ignores it
 
     def gone(what: list[Going], seconds: float = 0.0) -> None:
         what.clear()
         time.sleep(seconds)
 
-    with pytest.raises(KeyboardInterrupt):
-        gone([Going(KeyboardInterrupt())], 60.0)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            gone([Going(KeyboardInterrupt())], 60.0)
+    finally:
+        signal.signal(signal.SIGINT, before)
     gone([Going(ValueError("something else"))])
     assert "something else" in capsys.readouterr().err

@@ -155,7 +155,7 @@ def test_numbers_too_large_to_compute_with_and_no_points_are_refused(found):
         dualq.problems.queue(holding_cost=1e308)
     with pytest.raises(ModelError, match=r"^consensus is 1e\+308 / n\^0.1; it must be from above 0 to 1, with a power"):
         dualq.QDLearning(edges=[(0, 1)], consensus=1e308)
-    with pytest.raises(LogError, match=r"^points is -1; it must be between 1 and 20000$"):
+    with pytest.raises(LogError, match=r"^points is -1; it must be a whole number, between 1 and 20000$"):
         by_name["numbers.dependence"].function(column="x", points=-1)
     with pytest.raises(LogError, match=r"^points is nan; it must be a whole number, between 1 and 1000$"):
         by_name["numbers.grid"].function(x="x", y="x", points=float("nan"))

@@ -32,10 +32,9 @@ def checked_number(name: str, value: SupportsFloat | str, error: Refusal = Model
 def checked_whole(name: str, value: int, least: int, most: int | None = None, error: Refusal = ModelError) -> int:
     """A whole number within its bounds."""
     right = f"at least {least}" if most is None else f"between {least} and {most}"
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < least or (most is not None and value > most):
         raise error(f"{name} is {value!r}; it must be a whole number, {right}", argument=name, value=value)
-    if value < least or (most is not None and value > most):
-        raise error(f"{name} is {value}; it must be {right}", argument=name, value=value)
     return int(value)
 
 
