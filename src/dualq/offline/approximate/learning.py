@@ -63,7 +63,9 @@ def learn_numbers(opened: Read, asked: Asked, begin: Begin) -> NumberFit:
     check_rows(rows)
     check_labels(rows)
     where, starts = starts_of(rows, asked.start, asked.discount)
-    task = Task(log, rows, asked, starts, begin)
+    begin("Checking the log")
+    findings = number_checks(log.trace(), LEVEL)  # before anything is learned: memory for both would be the most of all
+    task = Task(log, rows, findings, asked, starts, begin)
     names, remarks = _learners(asked, rows)
     found, limits = _valued(task, names)
     candidates = [task.judged(name, one) for name, one in found.items()]
@@ -86,7 +88,7 @@ def learn_numbers(opened: Read, asked: Asked, begin: Begin) -> NumberFit:
         asked=asked.approximation,
         rows=len(rows),
         left_out=log.left_out,
-        findings=task.findings,
+        findings=findings,
         sample=_sample(rows, asked.seed),
         limits=tuple(limits),
         cells=None if cells is None else cells.fit,
@@ -203,14 +205,10 @@ class Task:
 
     log: Log
     rows: NumberRows
+    findings: tuple[Finding, ...]  # what the log says of the way it was read
     asked: Asked
     start: States
     begin: Begin
-
-    @cached_property
-    def findings(self) -> tuple[Finding, ...]:
-        """What the log says of the way it was read."""
-        return number_checks(self.log.trace(), LEVEL)
 
     @cached_property
     def judges(self) -> Judges:
