@@ -253,3 +253,21 @@ def test_a_long_log_is_asked_of_its_engine(monkeypatch):
     for what in ("behaviour", "dynamics", "rewards"):
         assert theirs["drift"][what]["p_value"] == pytest.approx(found[0]["drift"][what]["p_value"], rel=1e-9)
     assert theirs["memory"]["p_value"] == pytest.approx(found[0]["memory"]["p_value"], rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_that_nobody_can_place_are_before_and_after_none(seed, tmp_path):
+    words, rows = next_states_without_some_episodes()
+    order = np.random.default_rng(seed).permutation(len(rows["t"])).tolist()
+    rows = {name: [column[i] for i in order] for name, column in rows.items()}
+    frame = pd.DataFrame({**rows, "who": pd.array(rows["who"], "Int64")})
+    log = dualq.read_log(frame, quarantine=tmp_path / "bad.csv", **words)
+    at = {(who, t): i for i, (who, t) in enumerate(zip(rows["who"], rows["t"], strict=True)) if who is not None}
+    jumps, starts, walk = 0, [0, 0, 0], {}
+    for who, t in sorted(at):  # one row after another of each episode that has a name
+        s, s_next = rows["state"][at[who, t]], rows["next_state"][at[who, t]]
+        jumps += who in walk and walk[who] != s
+        starts[s] += who not in walk
+        walk[who] = s_next
+    assert log.coverage().jumps == jumps
+    assert log.starts().tolist() == first_states(log.counted).tolist() == starts

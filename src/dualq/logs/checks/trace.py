@@ -63,6 +63,7 @@ class Trace:
     has_episodes: bool = False  # whether a column says which rows belong together
     restarts: bool = False  # whether time counts the steps of each episode
     numbered: bool = True  # whether episodes have numbers or dates for names: then these may be in the order of time
+    placed: Array | None = None  # whether it is known when a row was; None: of all rows
     gap: Array | None = None  # rows are missing after this one, by a regular clock; None: no next state is lost by it
     flagged: bool = False  # whether a column says where episodes ended, and some did
     early: bool = False  # whether episodes ended where they stop before the last time, which stopped all others
@@ -114,6 +115,8 @@ class Trace:
         """Whether the row before led to this one: the same episode, and its next state is this state."""
         follows = ~self.first
         follows[1:] &= (self.s_next[:-1] == self.s[1:]) & (self.s[1:] >= 0) & ~self.bad[:-1]
+        if self.placed is not None:
+            follows[1:] &= self.placed[1:] & self.placed[:-1]
         return follows
 
     def numbers_after(self, column: str) -> Array:
@@ -126,12 +129,14 @@ class Trace:
         names = ("s", "a", "r", "s_next", "ended", "cut", "bad", "episode", "t")
         rows = {name: getattr(self, name)[keep] for name in names}
         costs = {cost: values[keep] for cost, values in self.costs.items()}
-        return replace(self, **rows, costs=costs, raw={}, raw_next={}, gap=None, clock=None, labels=None)
+        placed = None if self.placed is None else self.placed[keep]
+        return replace(self, **rows, costs=costs, raw={}, raw_next={}, placed=placed, gap=None, clock=None, labels=None)
 
     @property
     def starts(self) -> Array:
         """(S,) how often each state is the first of an episode."""
-        return np.bincount(self.s[self.first & (self.s >= 0)], minlength=self.shape[0])
+        known = self.first & (self.s >= 0)
+        return np.bincount(self.s[known if self.placed is None else known & self.placed], minlength=self.shape[0])
 
 
 def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
@@ -142,7 +147,7 @@ def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
     raw = {c: f"raw{list(q.schema.columns).index(c)}" for c in binned}
     after = dict(zip(q.schema.state, q.schema.next_state, strict=False))
     raw_next = {c: f"raw{list(q.schema.columns).index(after[c])}" for c in binned if c in after}
-    flags = [x for x in ("ended", "cut", "gap", "bad") if x in table.columns]
+    flags = [x for x in ("ended", "cut", "gap", "bad", "placed") if x in table.columns]
     column, by = shared_clock(q) if "t" in table.columns else (None, "")
     clocks = {"t_number": _number(table.t) if "t" in table.columns else null("float64")}
     clocks |= {} if column in (None, "t") else {"clock": _number(table[column])}
@@ -180,6 +185,7 @@ def trace_of_table(counted: Counted, most: int = MOST_ROWS) -> Trace:
         has_episodes=bool(q.e),
         restarts=q.restarts(),
         numbered=len(q.e) == 1 and _runs(table[q.e[0]].type()),
+        placed=None if found.get("placed", none[:0]).all() else found["placed"],
         gap=found.get("gap"),
         flagged=bool(ended.any()),
         early=q.early,
@@ -204,6 +210,8 @@ def _in_part(q: Questions, rows: int, most: int) -> Table:
     before = parts > 1 and q.apart  # then the other episodes need not be linked first
     q = replace(q, table=drawn(q.table, q.schema.episode[0])) if before else q
     table = q.followed(raw=True)
+    placed = q.placed(table)
+    table = table if placed is None else table.mutate(placed=placed)
     table = table.mutate(bad=q.bad(table)) if q.skip_bad else table
     order = [*q.e, *(["t"] if "t" in table.columns else [])]
     if parts > 1 and q.e and not before:

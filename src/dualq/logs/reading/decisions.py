@@ -292,6 +292,17 @@ class Decisions:
             table = table.mutate(**{self.last: table[self.last] & ~table.astray})
         return table.filter(*(table[name].notnull() for name in (*self.e, "t")))
 
+    def placed(self, table: Table) -> Expression | None:
+        """Where next states have columns: whether it is known when a row was. None: of all of them."""
+        if not self.schema.next_state or self.schema.time in (None, ROW) or self.stands:
+            return None
+        return functools.reduce(operator.and_, [table[name].notnull() for name in (*self.e, "t")])
+
+    def in_place(self, table: Table) -> Table:
+        """The rows of which it is known when they were: no other was before or after another one."""
+        placed = self.placed(table)
+        return table if placed is None else table.filter(placed)
+
     def _lost(self, table: Table) -> Expression | None:
         """Whether what followed a row is not known, though there is a next one; None where that cannot be."""
         lost = [table.cut] if "cut" in table.columns else []

@@ -114,7 +114,7 @@ class Questions(Decisions):
 
     def jumps(self) -> Expression:
         """How many rows have a next_state that is not the state of the following row of their episode."""
-        table = self.columns()
+        table = self.in_place(self.columns())
         table = table.mutate(over=self._over_here(table))
         after = {f"after_{s}": self._beside(table, table[s], 1) for s in self.s}
         table = table.mutate(**after)
@@ -144,7 +144,7 @@ class Questions(Decisions):
 
     def by_previous(self) -> Table:
         """How often each (previous state, s, a, s') occurs, where the previous row led to this one."""
-        table = self.followed()
+        table = self.in_place(self.followed())
         table = table.mutate(bad=self.bad(table) if self.skip_bad else literal(False))
         table = table.mutate(over=self._over_here(table) | table.bad)
         before = {"before_over": self._beside(table, table.over, -1)}
@@ -174,7 +174,7 @@ class Questions(Decisions):
 
     def first_states(self) -> Table:
         """How often each state is the first of an episode: no row before it, or one where an episode was over."""
-        table = self._with_a_place(self.columns())
+        table = self.in_place(self._with_a_place(self.columns()))
         table = table.mutate(over=self._over_here(table))
         before = self._beside(table, table.over, -1)
         table = table.mutate(first=before.fill_null(True))
