@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import gc
+import weakref
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import dualq
-from dualq.logs import NumberRows
+from dualq.logs import NumberRows, table_log
 
 STATE = ["wear", "shift", "load"]
 WORDS = {"state": STATE, "action": "do", "reward": "paid", "episode": "machine", "time": "hour"}
@@ -367,3 +369,25 @@ def test_text_and_lists_are_out_of_scope_and_say_so():
     frame["shift"] = [[1.0, 2.0]] * len(frame)
     with pytest.raises(dualq.LogError, match=r"'shift' holds values of the type array.*; give its parts as columns"):
         dualq.read_log(frame, **words, numbers="auto")
+
+
+def test_rows_one_after_another_are_read_once_and_held_no_longer_than_somebody_needs_them(monkeypatch):
+    """Beside the rows that are learned from they would be the most that is held; labels need them again and again."""
+    reads, read = [], table_log.trace_of_table
+    monkeypatch.setattr(table_log, "trace_of_table", lambda *given: reads.append(given) or read(*given))
+    words = {**WORDS, "terminal": "done"}
+    log = dualq.read_log(machines(), **words, numbers="auto")
+    trace = log.trace()
+    gone = weakref.ref(trace)
+    rows = log.number_rows()
+    assert log.trace() is trace
+    assert len(reads) == 1
+    del trace
+    gc.collect()
+    assert gone() is None
+    again = log.number_rows()
+    assert len(reads) == 2
+    for one, other in ((rows.state.numbers, again.state.numbers), (rows.next_state.numbers, again.next_state.numbers)):
+        assert (one == other).all()
+    labels = dualq.read_log(machines(), **words | {"state": ["shift"]})
+    assert labels.trace() is labels.trace()

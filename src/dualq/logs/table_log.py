@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -307,11 +308,27 @@ class TableLog:
             return episodes_of(self.questions) if self.has_order else None
 
     def trace(self) -> Trace | None:
-        """The rows one after another, episode by episode; None where they have no order."""
-        return self._trace
+        """The rows one after another, episode by episode; None where they have no order.
+
+        Where states have numbers they are as large as the rows that are learned from: then the log has them only as
+        long as somebody else does.
+        """
+        if not self.numbers:
+            return self._trace
+        trace = self._lent.get("trace") or self._read_trace()
+        if trace is not None:
+            self._lent["trace"] = trace
+        return trace
+
+    @cached_property
+    def _lent(self) -> WeakValueDictionary[str, Trace]:
+        return WeakValueDictionary()
 
     @cached_property
     def _trace(self) -> Trace | None:
+        return self._read_trace()
+
+    def _read_trace(self) -> Trace | None:
         with progress(self.opened, "reading row by row"), asking(self.opened):
             return trace_of_table(self.counted) if self.has_order else None
 

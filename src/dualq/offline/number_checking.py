@@ -49,7 +49,7 @@ class NewRows:
     @classmethod
     def of(cls, fit: NumberFit, log: Log) -> NewRows:
         """From a log that was read as that of the fit was."""
-        found, trace = log.number_rows(), log.trace()
+        trace, found = log.trace(), log.number_rows()  # a log of numbers is read once for both
         if trace is not None and not trace.restarts and int(trace.used.sum()) == len(found):
             found = found.at(np.argsort(trace.t[trace.used], kind="stable"))
         taken = np.array([label in fit.actions for label in found.actions], bool)

@@ -81,11 +81,11 @@ class NumberJudge:
             raise LogError("value_range is for proofs, and of a function of numbers nothing is proven; leave it out")
         log.check_ends()
         begin("Reading the log's rows")
-        rows = log.number_rows()
+        trace, rows = log.trace(), log.number_rows()  # a log of numbers is read once for both
         check_rows(rows)
         check_labels(rows)
         where, start = starts_of(rows, task.start, task.discount)
-        return cls(opened, rows, task, where, start, number_checks(log.trace(), LEVEL), log.left_out)
+        return cls(opened, rows, task, where, start, number_checks(trace, LEVEL), log.left_out)
 
     @cached_property
     def logged(self) -> Logged:

@@ -59,12 +59,13 @@ def learn_numbers(opened: Read, asked: Asked, begin: Begin) -> NumberFit:
         raise LogError("this fit was loaded, and its log was not saved with it; learn from the log again")
     log.check_ends()
     begin("Reading the log's rows")
-    rows = log.number_rows()
+    trace, rows = log.trace(), log.number_rows()  # a log of numbers is read once for both
     check_rows(rows)
     check_labels(rows)
     where, starts = starts_of(rows, asked.start, asked.discount)
     begin("Checking the log")
-    findings = number_checks(log.trace(), LEVEL)  # before anything is learned: memory for both would be the most of all
+    findings = number_checks(trace, LEVEL)  # before anything is learned: memory for both would be the most of all
+    del trace
     task = Task(log, rows, findings, asked, starts, begin)
     names, remarks = _learners(asked, rows)
     found, limits = _valued(task, names)
