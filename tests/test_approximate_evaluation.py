@@ -10,7 +10,7 @@ import pytest
 from dualq.base import Labels, LogError, StateColumns, States
 from dualq.logs import NumberRows
 from dualq.offline.approximate import evaluation
-from dualq.offline.approximate.evaluation import Evaluator, basis_of, evaluated, honest
+from dualq.offline.approximate.evaluation import Evaluator, basis_of, evaluated, honest, judges, learned_apart
 from dualq.offline.approximate.features import Features
 from dualq.offline.approximate.inputs import Inputs
 from dualq.offline.approximate.logged import logged
@@ -300,7 +300,8 @@ def test_rules_that_were_chosen_by_luck_are_not_praised_for_it():
     for seed in range(8):
         rows = walk(60, seed)
         rows = rows.earning(np.random.default_rng(seed).normal(0.0, 1.0, len(rows)))  # every rule is worth 0
-        found = honest(rows, luckiest, ALPHA, rows.starts, seed)["best"]
+        learned = learned_apart(rows, luckiest, ALPHA, seed)["best"]
+        found = honest(learned, judges(rows, ALPHA, rows.starts, seed))
         above_full += found.full.value / 8
         above_honest += found.value / 8
         held += abs(found.value) <= 2.0 * found.error

@@ -1,6 +1,7 @@
 """learn over numbers, from a file to a saved run: what is said of it is true, and bad input is one line."""
 
 import csv
+import gc
 import importlib.util
 import json
 import re
@@ -16,6 +17,8 @@ from typer.testing import CliRunner
 
 import dualq
 from dualq.app.cli import app
+from dualq.logs import Trace
+from dualq.offline.approximate.evaluation import Evaluator, Weighed
 from dualq.offline.approximate.learning import MISSING
 from dualq.worlds import continuous
 
@@ -133,6 +136,29 @@ def test_a_limit_of_cells_is_proven_only_where_their_proof_holds(cells):
     assert limit.basis(withheld=False) == "proven"
     assert replace(limit, proven=False).basis(withheld=False) == "estimated"
     assert replace(limit, proven=False, bound=0.01).basis(withheld=False) == "missed"
+
+
+def test_policies_are_judged_one_at_a_time_and_the_log_lets_go_of_what_it_was_checked_by(table, monkeypatch):
+    """Each of these is as large as the rows, or larger: of a long log no two are to be there together."""
+
+    def alive(kind):
+        gc.collect()
+        return sum(type(one) is kind for one in gc.get_objects())
+
+    traces, weighed, before = [], [], Evaluator.weighed
+    held = alive(Trace), alive(Weighed)  # by other tests
+
+    def counted(self, rule):
+        traces.append(alive(Trace) - held[0])
+        weighed.append(alive(Weighed) - held[1])
+        return before(self, rule)
+
+    monkeypatch.setattr(Evaluator, "weighed", counted)
+    fit = learned(table, approximation="linear")
+    assert len(fit.candidates) == 4
+    assert len(weighed) >= 3 * 4
+    assert max(weighed) <= 3 + 1  # by all rows and by either half; and what the log earned
+    assert max(traces) == 0
 
 
 def test_the_clone_is_always_a_candidate_and_the_chosen_one_is_clearly_better(fit, cells):

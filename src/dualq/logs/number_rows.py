@@ -86,10 +86,13 @@ class NumberRows:
         clusters = self.clusters
         return (np.random.default_rng(seed).permutation(clusters[-1] + 1) % 2 == 0)[clusters]
 
+    def half(self, first: bool, seed: int = 0) -> NumberRows:
+        """The first half, or the second."""
+        return self.at(self.in_first_half(seed) == first)
+
     def halves(self, seed: int = 0) -> tuple[NumberRows, NumberRows]:
         """The two halves."""
-        first = self.in_first_half(seed)
-        return self.at(first), self.at(~first)
+        return self.half(True, seed), self.half(False, seed)
 
     def coded_as(self, columns: StateColumns, actions: Labels) -> NumberRows:
         """The same rows with the places that labels have elsewhere: in another log, or for another policy."""

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -246,21 +246,29 @@ class Honest:
         return self.share * abs(self.full.value - self.swapped_value) / 2.0
 
 
-def honest(
-    rows: NumberRows, learner: Learner, discount: float, start: States, seed: int = 0, by: Judges | None = None
-) -> dict[str, Honest]:
-    """Every rule of a learner with its value; the halves are learned once for all of them."""
-    whole, later, earlier = judges(rows, discount, start, seed) if by is None else by
-    others, halves = (later, earlier), (earlier.rows, later.rows)  # as they are held already
-    learned, *apart = (learner(part, discount, seed) for part in (rows, *halves))
-    found = {}
-    for name, rule in learned.items():
-        full = whole.weighed(rule).earning(rows.r)
-        first, second = (
-            other.weighed(part[name]).earning(other.rows.r) for other, part in zip(others, apart, strict=True)
-        )
-        found[name] = Honest(rule, full, (first, second), rows.in_first_half(seed))
-    return found
+class Apart(NamedTuple):
+    """A rule, and what the same learner makes of either half of the rows."""
+
+    rule: Rule
+    first: Rule
+    second: Rule
+
+
+def learned_apart(rows: NumberRows, learner: Learner, discount: float, seed: int = 0) -> dict[str, Apart]:
+    """The rules of a learner, and those of the halves, which are learned once for all of them."""
+    checked_discount(discount)  # before anything is learned with it
+    whole = learner(rows, discount, seed)
+    first, second = (learner(rows.half(one, seed), discount, seed) for one in (True, False))
+    return {name: Apart(rule, first[name], second[name]) for name, rule in whole.items()}
+
+
+def honest(learned: Apart, by: Judges) -> Honest:
+    """A learned rule with its value."""
+    whole, later, earlier = by
+    full, *swapped = (
+        one.weighed(rule).earning(one.rows.r) for one, rule in zip((whole, later, earlier), learned, strict=True)
+    )
+    return Honest(learned.rule, full, (swapped[0], swapped[1]), whole.rows.in_first_half(whole.seed))
 
 
 Judges = tuple["Evaluator", "Evaluator", "Evaluator"]  # by all rows, by the second half, by the first
@@ -368,8 +376,27 @@ class Evaluator:
 
     def next_actions(self, rule: Rule) -> Array:
         """(n, A) what a rule does next, 0 where nothing follows; some rows at a time."""
-        rows = self.rows
-        return np.concatenate([rule(rows.next_state.at(at)) * rows.live[at, None] for at in chunks(len(rows))])
+        return np.concatenate([self._next_actions(rule, at) for at in chunks(len(self.rows))])
+
+    def next_values(self, parts: Array, rule: Rule) -> Array:
+        """(n,) what the next state is worth where actions are worth phi'parts, 0 where nothing follows."""
+        each = ((self.then.at(at) @ parts * self._next_actions(rule, at)).sum(axis=1) for at in chunks(len(self.rows)))
+        return np.concatenate(list(each))
+
+    def _next_actions(self, rule: Rule, some: Array) -> Array:
+        live = 1.0 - self.rows.ended[some, None]
+        return rule(self.rows.next_state.at(some)) * live
+
+    def at_rows(self, parts: Array) -> Array:
+        """(n,) phi'parts of the action that was taken; some rows at a time, since all actions of all rows are many."""
+        each = ((self.here.at(at) @ parts)[np.arange(at.size), self.rows.a[at]] for at in chunks(len(self.rows)))
+        return np.concatenate(list(each))
+
+    def earned(self, r: Array) -> Array:
+        """(D, A) the sum of phi r over the rows of each action."""
+        actions = np.arange(len(self.outer))
+        parts = (np.where(self.rows.a[at, None] == actions, r[at, None], 0.0) for at in chunks(len(r)))
+        return total(self.here.at(at).T @ y for at, y in zip(chunks(len(r)), parts, strict=True))
 
     def _onward(self, next_pi: Array) -> Array:
         """(A, D, (A + 1) D) sum of phi psi_pi(s')': the most frequent of the next actions is what the others leave."""
@@ -411,18 +438,17 @@ class Weighed:
         return self._at_rows(self.nu)
 
     def _at_rows(self, theta: Array) -> Array:
-        q = self.by.here.times(per_action(theta, len(self.by.outer)))
-        return q[np.arange(len(q)), self.by.rows.a]
+        return self.by.at_rows(per_action(theta, len(self.by.outer)))
 
     def earning(self, rewards: Array) -> Evaluation:
         """The value of the rule where the rows earn these; times 1 - discount, an average per step."""
         by, rows = self.by, self.by.rows
         centre = 0.0 if rows.ended.any() else float(rewards.mean())  # a constant is worth centre / (1 - alpha) anywhere
         r = rewards - centre
-        b = by.here.onto(np.where(rows.a[:, None] == np.arange(len(by.outer)), r[:, None], 0.0)) / len(rows)
+        b = by.earned(r) / len(rows)
         theta = cho_solve(self.H_factor, self.M_S.T @ with_shared(b.T[:, :, None])[:, 0])
         parts = per_action(theta, len(by.outer))
-        next_v = (by.then.times(parts) * by.next_actions(self.rule)).sum(axis=1)
+        next_v = by.next_values(parts, self.rule)
         offset = centre / (1.0 - by.discount)
         start_v = (by.first.times(parts) * self.start_pi).sum(axis=1) + offset
         delta = r + by.discount * next_v - self._at_rows(theta)

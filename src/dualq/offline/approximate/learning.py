@@ -22,7 +22,16 @@ from dualq.model import Rule, Words
 from dualq.offline.approximate.asked import Asked
 from dualq.offline.approximate.candidates import CLONE, Candidate, Choice, choose
 from dualq.offline.approximate.cells import CellFit, CellTable, cell_table, doubts
-from dualq.offline.approximate.evaluation import LEAST_EFFECTIVE, Honest, Judges, Learner, honest, judges
+from dualq.offline.approximate.evaluation import (
+    LEAST_EFFECTIVE,
+    Apart,
+    Honest,
+    Judges,
+    Learner,
+    honest,
+    judges,
+    learned_apart,
+)
 from dualq.offline.approximate.fit import NumberFit
 from dualq.offline.approximate.linear import clone, learned_in, learned_linear, learned_quickly
 from dualq.offline.approximate.logged import Logged, logged
@@ -68,7 +77,8 @@ def learn_numbers(opened: Read, asked: Asked, begin: Begin) -> NumberFit:
     del trace
     task = Task(log, rows, findings, asked, starts, begin)
     names, remarks = _learners(asked, rows)
-    found, limits = _valued(task, names)
+    found, limits = _learned(task, names)
+    begin("Judging what was learned")
     candidates = [task.judged(name, one) for name, one in found.items()]
     choice = Choice(0, _kept(names[0], candidates)) if limits else choose(candidates)
     chosen = candidates[choice.place]
@@ -98,9 +108,9 @@ def learn_numbers(opened: Read, asked: Asked, begin: Begin) -> NumberFit:
     )
 
 
-def _valued(task: Task, names: Sequence[str]) -> tuple[dict[str, Honest], Sequence[PricedLimit]]:
+def _learned(task: Task, names: Sequence[str]) -> tuple[dict[str, Apart], Sequence[PricedLimit]]:
     """What learners give and, last, the clone; and what became of limits."""
-    found: dict[str, Honest] = {}
+    found: dict[str, Apart] = {}
     limits: Sequence[PricedLimit] = ()
     if task.asked.limits is not None and names != ["partition"]:
         found, limits = task.limited(names[0], limits_on(task.rows, task.asked.limits))
@@ -109,9 +119,9 @@ def _valued(task: Task, names: Sequence[str]) -> tuple[dict[str, Honest], Sequen
             limits = task.cells.limits
             check_kept(limits, bool(task.doubts(task.cells)))  # before halves are learned
         last = sorted(names, key="neural".__eq__)  # JAX, once it is loaded, stays in memory
-        learned = {name: task.honest(name) for name in last}
+        learned = {name: task.learned(name) for name in last}
         found = {rule: one for name in names for rule, one in learned[name].items()}
-    clone = found.pop(CLONE, None) or task.honest(CLONE)[CLONE]  # the linear learner has one
+    clone = found.pop(CLONE, None) or task.learned(CLONE)[CLONE]  # the linear learner has one
     return {**found, CLONE: clone}, limits
 
 
@@ -253,11 +263,11 @@ class Task:
         contradicted = tuple(dict.fromkeys(finding.what for finding in self.findings if finding.found))
         return doubts(cells.fit, cells.inside, contradicted, len(self.rows), self.log.left_out)
 
-    def honest(self, learner: str) -> dict[str, Honest]:
-        """The policies of a learner, valued."""
+    def learned(self, learner: str) -> dict[str, Apart]:
+        """The policies of a learner."""
         self.begin("Imitating what was done so far" if learner == CLONE else f"Learning ({learner})")
         ways = {**LEARNERS, "partition": self._of_cells, "linear": self._linear}
-        return honest(self.rows, ways[learner], self.asked.discount, self.start, self.asked.seed, self.judges)
+        return learned_apart(self.rows, ways[learner], self.asked.discount, self.asked.seed)
 
     def _linear(self, rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
         """In waves, or in the features that the user gave."""
@@ -277,8 +287,9 @@ class Task:
         margin = "certified" if limits is None else self.cells.fit.solved.margin or "certified"
         return {"partition": cell_table(rows, discount, limits=limits, seed=seed, margin=margin).rule}
 
-    def judged(self, name: str, one: Honest) -> Candidate:
-        """As a candidate."""
+    def judged(self, name: str, learned: Apart) -> Candidate:
+        """As a candidate; one at a time, since what it takes to judge is large."""
+        one = honest(learned, self.judges)
         error = one.standard_error if one.effective_size >= LEAST_EFFECTIVE else None
         apart = None if error is None else one.error_of_difference(self.logged.evaluation)
         rough = None if name == CLONE else one.rough_error  # what was done is none to try
@@ -294,8 +305,11 @@ class Task:
             rough_error=None if rough is None else one.error_of_difference(self.logged.evaluation),
         )
 
-    def costs(self, one: Honest) -> dict[str, Estimate]:
+    def costs(self, learned: Apart) -> dict[str, Estimate]:
         """All of the log, on average per step."""
+        if not self.rows.costs:
+            return {}
+        one = honest(learned, self.judges)
         return {cost: self._cost(one, cost) for cost in self.rows.costs}
 
     def _cost(self, one: Honest, cost: str) -> Estimate:
@@ -306,25 +320,25 @@ class Task:
 
     # ---- limits
 
-    def limited(self, learner: str, bounds: Sequence[Words]) -> tuple[dict[str, Honest], list[PricedLimit]]:
+    def limited(self, learner: str, bounds: Sequence[Words]) -> tuple[dict[str, Apart], list[PricedLimit]]:
         """The policy of the lowest prices that keep the limits, and what became of these."""
         name = "neural, tilted" if learner == "neural" else learner  # the most even of the three
         way = self._quickly if learner == "linear" else LEARNERS[learner]
 
-        def learned(prices: Array) -> Honest:
+        def learned(prices: Array) -> tuple[Apart, Honest]:
             self.begin(f"Learning ({learner}) at the prices {', '.join(f'{price:.3g}' for price in prices)}")
 
             def dear(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
                 return way(priced(rows, bounds, prices), discount, seed)
 
-            found = honest(self.rows, dear, self.asked.discount, self.start, self.asked.seed, self.judges)
-            return found[name]
+            found = learned_apart(self.rows, dear, self.asked.discount, self.asked.seed)[name]
+            return found, honest(found, self.judges)
 
-        def costs(one: Honest) -> dict[str, Estimate]:
-            return {bound.name: self._cost(one, bound.name) for bound in bounds}
+        def costs(found: tuple[Apart, Honest]) -> dict[str, Estimate]:
+            return {bound.name: self._cost(found[1], bound.name) for bound in bounds}
 
         found, prices = searched(self.rows, bounds, learned, costs)
-        return {name: found}, [
+        return {name: found[0]}, [
             PricedLimit(
                 bound.name, bound.sense, bound.bound, costs(found)[bound.name], self._logged_cost(bound.name), p
             )
