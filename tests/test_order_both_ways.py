@@ -233,6 +233,26 @@ def test_first_states(log):
     assert log.trace().starts.tolist() == first_states(log.counted).tolist()
 
 
+def rows_of(counts):
+    """{(s, a, s', ended): n and sums}."""
+    keys = zip(*(x.tolist() for x in (counts.s, counts.a, counts.s_next, counts.ended)), strict=True)
+    sums = (counts.n, counts.reward_sum, counts.reward_square_sum, *counts.cost_sums.values())
+    return dict(zip(keys, np.vstack(sums).T.tolist(), strict=True))
+
+
+def test_blocks(log, monkeypatch):
+    cuts = [3, 50, 51, len(log) // 2]  # rows before the first and after the last are in none
+    here = log.counts_between(cuts)
+    with monkeypatch.context() as patched:
+        patched.setattr(table_log, "MOST_ROWS", 10)
+        there = log.counts_between(cuts)
+    assert [one.total for one in here] == [one.total for one in there] == [47, 1, len(log) // 2 - 51]
+    for mine, theirs in zip(here, there, strict=True):
+        assert rows_of(mine).keys() == rows_of(theirs).keys()
+        for key, sums in rows_of(theirs).items():
+            assert rows_of(mine)[key] == pytest.approx(sums, rel=1e-12)
+
+
 def test_a_long_log_is_asked_of_its_engine(monkeypatch):
     words, rows = steps_with_flags()
     short, long = (dualq.read_log(rows, **words) for _ in range(2))

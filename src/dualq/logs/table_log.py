@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from dualq.base import Labels, LogError, door
+from dualq.base import Labels, LogError, Rows, door
 from dualq.logs.checks.battery import checks_of
 from dualq.logs.checks.coverage import UNCLOCKED, Coverage
 from dualq.logs.checks.drift import OverTime, Periods, drift_of, over_time, periods_of_table, periods_of_trace
@@ -149,10 +150,17 @@ class TableLog:
             raise LogError(f"{self.opened.name}: {stays}, so states cannot be counted; {right}")
 
     def counts_between(self, cuts: Sequence[int]) -> list[Counts]:
-        """The counts of the rows cuts[0] to cuts[1], ... in time order: one GROUP BY with the block among the keys."""
+        """The counts of the rows cuts[0] to cuts[1], ... in time order."""
+        counts, trace = self.counts(), self._whole_trace
+        if trace is not None and (order := trace.in_time) is not None:
+            return [_counts_of(trace, order[begin:end], counts) for begin, end in pairwise(cuts)]
+        return self._blocks(cuts)
+
+    def _blocks(self, cuts: Sequence[int]) -> list[Counts]:
+        """The same from the engine: one GROUP BY with the block among the keys."""
         q, counts = self.questions, self.counts()
         with progress(self.opened, "putting in order"), asking(self.opened):
-            groups = answer(q.by_block(time_order(q), list(cuts[1:-1]), self.dropped > 0))
+            groups = answer(q.by_block(time_order(q), list(cuts), self.dropped > 0))
         states, actions = self.coders
         s, s_next = (states.find([groups[name] for name in names]) for names in (q.s, q.n))
         a = actions.find([groups[name] for name in q.a])
@@ -178,7 +186,7 @@ class TableLog:
                 cost_ranges=counts.cost_ranges,
                 cost_ranges_known=counts.cost_ranges_known,
             )
-            for here in (block == e for e in range(len(cuts) - 1))
+            for here in (block == e for e in range(1, len(cuts)))
         ]
 
     @property
@@ -375,3 +383,19 @@ class TableLog:
     def digest(self) -> str:
         """A SHA-256 of the counts: other logs have others, and the order of the rows plays no part."""
         return self.counts().digest()
+
+
+def _counts_of(trace: Trace, rows: Array, like: Counts) -> Counts:
+    """The counts of some rows, which have a next state or ended; labels and ranges as others have them."""
+    s, s_next = trace.s[rows], trace.s_next[rows]
+    s_next = np.where(s_next < 0, s, s_next)  # an end without a next state: nobody reads it
+    return Counts.from_rows(
+        Rows(s, trace.a[rows], trace.r[rows], s_next, trace.ended[rows]),
+        like.states,
+        like.actions,
+        like.reward_range,
+        like.range_known,
+        {cost: values[rows] for cost, values in trace.costs.items()},
+        like.cost_ranges,
+        like.cost_ranges_known,
+    )

@@ -15,6 +15,7 @@ import numpy as np
 
 from dualq.logs.reading.arrow import codes_of, numbers_of, picked
 from dualq.logs.reading.column_types import seconds
+from dualq.logs.reading.columns import EXACT
 from dualq.logs.reading.counting import Counted, flags_of
 from dualq.logs.reading.engines import batches
 from dualq.logs.reading.expressions import Expression, Kind, Table, arrow_schema, null, same
@@ -104,6 +105,16 @@ class Trace:
     def used(self) -> Array:
         """Whether a row is counted: not bad, and what followed is known."""
         return ~self.bad & (self.ended | (self.s_next >= 0))
+
+    @cached_property
+    def in_time(self) -> Array | None:
+        """The places of the rows that are used, in the order of time; None where the rows do not tell it exactly."""
+        rows = np.flatnonzero(self.used)
+        if self.restarts or not self.has_episodes:
+            return rows
+        t = self.t[rows]
+        exact = not self.dates and bool((np.abs(t) < EXACT).all())  # of dates there are whole seconds, of text nothing
+        return rows[np.argsort(t, kind="stable")] if exact else None
 
     @property
     def outcome(self) -> Array:

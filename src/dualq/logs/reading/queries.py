@@ -75,14 +75,14 @@ class Questions(Decisions):
         return table.filter(going | table.ended if "ended" in table.columns else going)
 
     def by_block(self, order: list[str], cuts: list[int], some_dropped: bool) -> Table:
-        """The counts of each block: of the rows, in this order, before the first cut, before the second, ..."""
+        """The counts of each block: of the rows, in this order, before the first cut, from there to the second, ..."""
         table = self.used(some_dropped)
         place = row_number()
         if order:
             place = place.over(window(order_by=[table[name] for name in order]))
         table = table.mutate(place=place)
         before = [(table.place < cut, block) for block, cut in enumerate(cuts)]
-        table = table.mutate(block=cases(*before, otherwise=len(cuts)) if cuts else literal(0))
+        table = table.mutate(block=cases(*before, otherwise=len(cuts)))
         keys, sums = self._grouping(table)
         return table.group_by(["block", *keys]).agg(**sums)
 
