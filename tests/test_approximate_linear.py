@@ -10,6 +10,7 @@ import dualq
 from dualq.base import Labels, StateColumns, States
 from dualq.logs import NumberRows
 from dualq.offline.approximate.linear import DualRule, LinearRule, Saddle, clone, learned_linear
+from dualq.offline.approximate.rules import VoteRule
 
 
 def numbers(x):
@@ -177,3 +178,16 @@ def test_an_action_that_was_hardly_ever_taken_is_no_choice():
     best = np.array([[0.0, 5.0]])
     assert LinearRule(phi, best, seldom)(numbers([1.0])).tolist() == [[1.0, 0.0]]
     assert LinearRule(phi, best, seldom, least=0.01)(numbers([1.0])).tolist() == [[0.0, 1.0]]
+
+
+def test_a_vote_is_counted_state_by_state_and_the_first_decides_a_tie():
+    rng, A, n = np.random.default_rng(5), 3, 200
+    drawn = [rng.dirichlet(np.ones(A), n), np.eye(A)[rng.integers(A, size=n)], np.eye(A)[rng.integers(A, size=n)]]
+    for tables in (drawn, drawn[1:]):  # two that are certain leave ties
+        rules = tuple(lambda states, table=table: table for table in tables)
+        found = VoteRule(rules)(numbers(np.arange(float(n))))
+        for i in range(n):
+            votes = [sum(table[i, a] for table in tables) for a in range(A)]
+            most = [a for a in range(A) if votes[a] > max(votes) - 1e-5]
+            assert found[i, max(most, key=lambda a: tables[0][i, a])] == 1.0, (i, votes)
+        assert (found.sum(axis=1) == 1.0).all()

@@ -18,11 +18,11 @@ def candidate(name, value, error, gain_error, logged=10.0):
 
 
 def naive_choice(candidates):
-    """The rule, read from the page: of gains above two errors the largest less one; the clone where there is none."""
+    """The rule, read from the page: gains above two errors, the largest less half of one; else the clone."""
     best, most = "clone", -np.inf
     for c in candidates:
         if c.name != "clone" and c.expected.standard_error is not None:
-            left = c.gain.value - c.gain.standard_error
+            left = c.gain.value - 0.5 * c.gain.standard_error
             if c.gain.value > 2 * c.gain.standard_error and left > most:
                 best, most = c.name, left
     return best

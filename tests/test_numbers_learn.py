@@ -660,3 +660,22 @@ def test_where_rows_are_too_few_for_the_features_no_error_is_given():
     found = dualq.learn(continuous.to_table(continuous.record(SHOP, 1_000, 2)), **COLUMNS, approximation="linear")
     assert {one.doubt for one in found.candidates} == {"the log has too few rows"}
     assert found.approximation == "clone"
+
+
+def test_a_vote_is_judged_saved_and_asked_as_what_its_members_say(tmp_path):
+    """Three rules of the linear learner; what each says of a state is added up by hand."""
+    rows = continuous.record(CLINIC, 2_500, 1)
+    fit = dualq.learn(continuous.to_table(rows), **DOSES)
+    voting = {c.name: c for c in fit.candidates if c.clearly_better and c.learner == "linear"}
+    vote = voting.pop("linear, vote")
+    assert set(voting) == {"linear", "linear, dual", "linear, iterated"}
+    assert [c.name for c in fit.candidates][-1] == "clone"
+    votes = sum(one.rule(rows.state) for one in voting.values())
+    sure = np.sort(votes)[:, -1] - np.sort(votes)[:, -2] > 1e-3  # no tie
+    assert sure.mean() > 0.9
+    assert vote.rule(rows.state).argmax(axis=1)[sure].tolist() == votes.argmax(axis=1)[sure].tolist()
+    truth = continuous.returns(CLINIC, vote.rule, seed=1, episodes=1_000, start=rows.starts).mean()
+    assert abs(vote.expected.value - truth) < 3 * vote.expected.standard_error  # one log: by chance in 0.3%
+    fit.save(tmp_path / "run")
+    again = {c.name: c for c in dualq.load(tmp_path / "run").candidates}["linear, vote"]
+    assert again.rule(rows.state).tolist() == vote.rule(rows.state).tolist()

@@ -29,6 +29,7 @@ LEARNERS = {
     "partition": "partition (a table of cells)",
     "linear": "linear (features)",
     "neural": "neural (small networks)",
+    "vote": "vote (of policies that are clearly better)",
     "clone": "clone (imitates what was done so far)",
 }
 CHANGE = (
@@ -39,7 +40,7 @@ CELLS = " or cells (--approximation partition)"
 KEPT = {"proven": "guaranteed", "estimated": "expected, not guaranteed", "missed": "no"}
 CHOSEN = (
     "How one is chosen: of the policies whose gain is more than two standard errors, the one with the largest gain "
-    "less one error is recommended. If there is none, what was done so far is, or one to try if none can be judged."
+    "less half an error is recommended. If there is none, what was done so far is, or one to try if none can be judged."
 )
 
 

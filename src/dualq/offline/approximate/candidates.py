@@ -4,7 +4,9 @@ Judged   by the saddle's own dual, and on halves against the luck of choosing (e
 Usable   a candidate whose expectation has an error: its features carry the values (misfit), and it goes where the log
          was (effective size of mu above LEAST_EFFECTIVE)
 Rule     of the usable candidates that are clearly better than what was logged, gain > 2 errors of the difference, the
-         one with the largest gain less one error. Where there is none: the clone, which does what was logged
+         one with the largest gain less half an error. Where there is none: the clone, which does what was logged
+Vote     Where two policies or more are clearly better they vote in every state, and the vote is one more candidate.
+         What each learner gets wrong by the luck of its rows, or by what it can say, others seldom get wrong alike
 To try   Where nothing is usable, since features do not carry the values and for no other reason, errors are too small
          by a factor that is not known: in systems without noise, whose values bend. Of the policies whose gain is more
          than eight such errors, the one nearest to the log, of the largest effective size, is one to try: what features
@@ -26,9 +28,9 @@ from dualq.offline.approximate.evaluation import LEAST_EFFECTIVE, MOST_MISFIT, A
 from dualq.offline.careful.selection_bias import Estimate
 
 CLEARLY = 2.0  # errors: better than what was logged
-DOUBTED = 1.0  # errors that are taken off where such policies are compared
+DOUBTED = 0.5  # errors that are taken off where such policies are compared
 ROUGHLY = 8.0  # times a rough error: about as far off as these were, measured (benchmarks/RESULTS.md)
-CLONE, NEURAL = "clone", "neural"
+CLONE, NEURAL, VOTE = "clone", "neural", "vote"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +50,7 @@ class Candidate:
 
     @property
     def learner(self) -> str:
-        """ "partition", "linear", "neural" or "clone"."""
+        """ "partition", "linear", "neural", "vote" (of several learners) or "clone"."""
         return self.name.partition(",")[0]
 
     @property
@@ -68,7 +70,7 @@ class Candidate:
 
     @property
     def worth(self) -> float:
-        """What it is compared by: the gain less one error. Not a number where there is none."""
+        """What it is compared by: the gain less half an error. Not a number where there is none."""
         return self.gain.value - DOUBTED * self.gain.error_or_nan
 
     @property
@@ -87,6 +89,18 @@ class Choice:
 
     place: int
     reason: str  # one sentence
+
+
+def voters(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Who votes: the policies that are clearly better, the best first; none where there is only one."""
+    better = [one for one in candidates if one.name != CLONE and one.clearly_better]
+    return sorted(better, key=lambda one: -one.worth) if len(better) > 1 else []
+
+
+def name_of_vote(voting: Sequence[Candidate]) -> str:
+    """Of policies of one learner it is one of that learner's."""
+    first, *others = {one.learner for one in voting}
+    return VOTE if others else f"{first}, {VOTE}"
 
 
 def choose(candidates: Sequence[Candidate]) -> Choice:
@@ -113,5 +127,6 @@ def choose(candidates: Sequence[Candidate]) -> Choice:
         )
     if better == [best]:
         return Choice(best, f"Only the {names[best]} policy is clearly better than what was done so far.")
-    why = "has the largest gain, less one error, of those that are clearly better than what was done so far."
-    return Choice(best, f"The {names[best]} policy {why}")
+    why = "has the largest gain, less half an error, of those that are clearly better than what was done so far."
+    which = f"The {VOTE} of several policies" if names[best] == VOTE else f"The {names[best]} policy"
+    return Choice(best, f"{which} {why}")

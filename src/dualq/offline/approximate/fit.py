@@ -1,7 +1,8 @@
 """NumberFit: what was learned from a log whose states are made of numbers.
 
 fit.policy             the recommended policy, a function of the state's columns;  fit.reason  why this one
-fit.approximation      "partition", "linear", "neural", or "clone" where what was done so far is recommended
+fit.approximation      "partition", "linear", "neural", "vote" where policies of several learners vote, or "clone" where
+                       what was done so far is recommended
 fit.candidates         every policy that was tried, with what it is expected to earn
 fit.expected, logged   estimates of the recommended policy's value and of what the log earned, with standard errors
 fit.gain               their difference, with its own error

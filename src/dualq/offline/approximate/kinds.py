@@ -8,7 +8,7 @@ from dualq.offline.approximate.features import Features
 from dualq.offline.approximate.inputs import Inputs
 from dualq.offline.approximate.networks import Network, SoftmaxRule, SupportedRule, TiltedRule
 from dualq.offline.approximate.own_features import OwnFeatures, Splines, not_saved
-from dualq.offline.approximate.rules import CellRule, DualRule, LinearRule, LogisticRule
+from dualq.offline.approximate.rules import CellRule, DualRule, LinearRule, LogisticRule, VoteRule
 from dualq.offline.approximate.tree import Tree
 
 RULE_KINDS = (
@@ -24,6 +24,7 @@ RULE_KINDS = (
     dataclass_kind("logistic rule", LogisticRule),
     dataclass_kind("linear rule", LinearRule),
     dataclass_kind("dual rule", DualRule),
+    dataclass_kind("vote rule", VoteRule),
     dataclass_kind("network", Network),
     dataclass_kind("softmax rule", SoftmaxRule),
     dataclass_kind("supported rule", SupportedRule),

@@ -4,7 +4,7 @@
     linear      the saddle problem in linear features (linear.py)
     neural      the saddle problem in small networks (neural.py; needs the extra `neural`)
     auto        all of these that are installed; the rule of candidates.py chooses
-The clone, which does what was logged, is always a candidate.
+The clone, which does what was logged, is always a candidate; so is the vote of those that are clearly better.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dualq.base import LARGEST, LogError, States, count, pip_install
 from dualq.logs import Finding, Log, NumberRows, Start, number_checks
 from dualq.model import Rule, Words
 from dualq.offline.approximate.asked import Asked
-from dualq.offline.approximate.candidates import CLONE, Candidate, Choice, choose
+from dualq.offline.approximate.candidates import CLONE, Candidate, Choice, choose, name_of_vote, voters
 from dualq.offline.approximate.cells import CellFit, CellTable, cell_table, doubts
 from dualq.offline.approximate.evaluation import (
     LEAST_EFFECTIVE,
@@ -45,6 +45,7 @@ from dualq.offline.approximate.price_search import (
     priced,
     searched,
 )
+from dualq.offline.approximate.rules import VoteRule
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.stages import Read
 
@@ -80,6 +81,10 @@ def learn_numbers(opened: Read, asked: Asked, begin: Begin) -> NumberFit:
     found, limits = _learned(task, names)
     begin("Judging what was learned")
     candidates = [task.judged(name, one) for name, one in found.items()]
+    if not limits and (voting := voters(candidates)):
+        name = name_of_vote(voting)
+        found[name] = vote_of([found[one.name] for one in voting])
+        candidates.insert(-1, task.judged(name, found[name]))  # the clone stays the last
     choice = Choice(0, _kept(names[0], candidates)) if limits else choose(candidates)
     chosen = candidates[choice.place]
     cells = task.cells if chosen.learner == "partition" else None
@@ -123,6 +128,11 @@ def _learned(task: Task, names: Sequence[str]) -> tuple[dict[str, Apart], Sequen
         found = {rule: one for name in names for rule, one in learned[name].items()}
     clone = found.pop(CLONE, None) or task.learned(CLONE)[CLONE]  # the linear learner has one
     return {**found, CLONE: clone}, limits
+
+
+def vote_of(voting: Sequence[Apart]) -> Apart:
+    """The vote of rules; those of the halves vote too."""
+    return Apart(*(VoteRule(rules) for rules in zip(*voting, strict=True)))
 
 
 def _kept(learner: str, candidates: Sequence[Candidate]) -> str:

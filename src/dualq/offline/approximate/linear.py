@@ -13,8 +13,9 @@ Path      Newton, from the value of who acted, tau halved until the effective si
 Noise     S has the ridge of shrinkage.py, and (phi(s'), r) are quiet (news.py): both are found from the rows
 Gives     the action of the largest advantage among those that who acted took with probability 3% or more, as the mean
           of three draws of the waves sees it; the same of fitted iteration (iteration.py); and the dual itself, which
-          draws a with probabilities proportional to clone(a|s) f*'(e(s,a) / tau). It stays as near to what was done as
-          w does, so that the rows can tell what it is worth where they cannot of a policy that is certain.
+          draws a with probabilities proportional to clone(a|s) f*'(e(s,a) / t). It stays near to what was done, so that
+          the rows can tell what it is worth where they cannot of a policy that is certain. t is a quarter of the last
+          tau of the path: the policy gains more than at tau, and the rows tell it nearly as well.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ NEWTON_STEPS = 50
 TOLERANCE = 1e-6  # of the squared Newton decrement, in temperatures
 ON_THE_WAY = 1e-4  # the same where the next temperature follows
 FEATURES = 40  # of v: more bend the policy after the noise of the rows
+COOLER = 0.25  # of the last temperature: the dual policy's
 DRAWS = 3  # of the waves: one draw may suit a problem by luck
 SHRINKINGS = 2
 MOST_ROWS = 200_000
@@ -77,7 +79,7 @@ def learned_linear(rows: NumberRows, discount: float, seed: int = 0) -> dict[str
     e, tau = _mean([one.advantage for one in saddles], drawn), float(np.mean([one.tau for one in saddles]))
     return {
         "linear": LinearRule(phi, e, behaviour),
-        "dual": DualRule(phi, e, behaviour, tau),
+        "dual": DualRule(phi, e, behaviour, COOLER * tau),
         "iterated": LinearRule(phi, _mean(q, drawn), behaviour),
         "clone": behaviour,
     }
@@ -99,7 +101,7 @@ def learned_in(given: FeaturesGiven, rows: NumberRows, discount: float, seed: in
     found = shrunk_saddle(news, phi, discount)
     return {
         "linear": LinearRule(phi, found.advantage, behaviour),
-        "dual": DualRule(phi, found.advantage, behaviour, found.tau),
+        "dual": DualRule(phi, found.advantage, behaviour, COOLER * found.tau),
         "iterated": LinearRule(phi, iterated(news, discount, behaviour), behaviour),
         "clone": behaviour,
     }

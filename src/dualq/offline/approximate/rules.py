@@ -4,6 +4,7 @@ cells       the probabilities of the cell that a state is in
 logistic    softmax of phi(s)'W
 linear      the largest of phi(s)'W among the actions that a clone takes with probability 3% or more
 dual        drawn from those, with probabilities proportional to clone(a|s) f*'(phi(s)'W / tau): the dual of the saddle
+vote        the action to which several rules together give the largest probability
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from dualq.base import States
 from dualq.model import Rule
 from dualq.offline.approximate.features import Phi
 from dualq.offline.approximate.networks import RARE as LEAST_LIKELY
-from dualq.offline.approximate.networks import softmax
+from dualq.offline.approximate.networks import best, softmax
 from dualq.offline.approximate.tree import Tree, matrix_of
 
 Array = np.ndarray
 
+DECIDES = 1e-6  # how much more the first vote counts: only where others leave a tie
 LOWEST = 300.0  # of y: a state whose actions are all far below 0 still has one that is taken
 
 
@@ -80,6 +82,18 @@ class DualRule:
         weight = np.where(supported(done, self.least), done, 0.0)
         weight *= density(self.phi(states) @ self.coefficients / self.tau)
         return weight / weight.sum(axis=1, keepdims=True)
+
+
+@dataclass(frozen=True, eq=False)
+class VoteRule:
+    """The action to which several rules together give the largest probability; the first of them decides a tie."""
+
+    rules: tuple[Rule, ...]
+
+    def __call__(self, states: States) -> Array:
+        """(n, A)."""
+        first, *others = (rule(states) for rule in self.rules)
+        return best(sum(others, start=(1.0 + DECIDES) * first))
 
 
 def density(y: Array) -> Array:
