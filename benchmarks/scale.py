@@ -12,9 +12,9 @@ exact     solving known models: mazes, with the number of passes over the model 
           Garnet of ten million too
 rows      ten million rows of 14 states, in the order of time and in none: read_log, coverage, starts, blocks; beside
           one bare GROUP BY of the same rows with their next states. --long: a hundred million too
-start     CPU seconds of commands, files in the cache of the disk and kernels compiled: the median of seven; and what of
-          it the libraries take that `learn` loads, with one empty chart drawn. --beside: the same of another version,
-          whose src/ is given, in turns
+start     CPU seconds of commands, files in the cache of the disk and kernels compiled, as many threads as users have:
+          the median of seven; and what of it the libraries take that `learn` loads, with one empty chart drawn.
+          --beside: the same of another version, whose src/ is given, in turns
 
 Every size is a process of its own, so that its peak memory can be told.
 """
@@ -192,12 +192,15 @@ gc.freeze()
 """
 
 
+OURS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONDONTWRITEBYTECODE")  # what users do not set
+
+
 def started(arguments, folders):
     """The medians of the CPU seconds of seven runs in each folder, in turns; {folder: src/ of a version, or None}."""
     spent = {folder: [] for folder in folders}
     for _ in range(8):
         for folder, src in folders.items():
-            environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+            environment = {k: v for k, v in os.environ.items() if k not in OURS}
             environment |= {} if src is None else {"PYTHONPATH": src}
             began = resource.getrusage(resource.RUSAGE_CHILDREN)
             subprocess.run([sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, check=True)
@@ -267,7 +270,8 @@ def start_table(beside):
     dualq = ["-m", "dualq"]
     commands = {
         "dualq --help": ([*dualq, "--help"], 0.15),
-        "dualq learn (the shipped log, a report written)": ([*dualq, "learn", "--out", "run"], 1.5),
+        "dualq learn (the shipped log)": ([*dualq, "learn"], 1.5),
+        "dualq learn --out run (a report too)": ([*dualq, "learn", "--out", "run"], 1.5),
         "dualq learn --json": ([*dualq, "learn", "--json"], ""),
         "dualq act run": ([*dualq, "act", "run", "--state", '{"stock": 1, "season": "summer"}'], 0.3),
         "the libraries of dualq learn alone": (["-c", LIBRARIES], ""),

@@ -539,6 +539,26 @@ def test_a_command_that_is_named_is_prepared_alone():
         assert cli._asked(words).registered_commands == cli.app.registered_commands
 
 
+@pytest.mark.parametrize(("said", "known"), [(None, "4"), ("20", "20")])
+def test_idle_threads_of_openblas_sleep_and_it_hears_of_that_before_it_is_loaded(said, known, monkeypatch):
+    code = """
+        import os, sys
+        class Finder:
+            def find_spec(self, name, path=None, target=None):
+                if name == "numpy":
+                    print(os.environ.get("OPENBLAS_THREAD_TIMEOUT"))
+        sys.meta_path.insert(0, Finder())
+        from dualq.app.cli import main
+        sys.argv = ["dualq", "learn", "missing.csv"]
+        main()
+    """
+    monkeypatch.delenv("OPENBLAS_THREAD_TIMEOUT", raising=False)
+    if said is not None:
+        monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", said)
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.split()) == (2, [known])
+
+
 def test_asking_a_saved_policy_imports_little_more_than_numpy(tmp_path):
     dualq.learn(dualq.problems.machine_replacement(4).record(500, seed=0), certificate=None).save(tmp_path / "run")
     state = json.dumps(dualq.load(tmp_path / "run").policy.states[0])

@@ -55,6 +55,7 @@ def main() -> None:
     gc.set_threshold(1_000_000)  # a command makes many objects and few cycles: looking for these took a sixth of it
     sys.unraisablehook = not_lost
     os.environ.setdefault("NPROC", "1")  # threads of XLA: on one, small networks take a quarter less time
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # 2^4 ticks; else every idle thread of it spins for 30 ms
     sys.stdout, sys.stderr = (stream or io.StringIO() for stream in (sys.stdout, sys.stderr))  # closed by >&-
     code = run(sys.argv[1:])
     try:
