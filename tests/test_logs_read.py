@@ -683,6 +683,27 @@ def test_too_many_states_ask_for_bins(monkeypatch):
     assert len(dualq.read_log(table, bins={"state": 4}).states) == 4
 
 
+@pytest.mark.parametrize("states", [45, 60])
+def test_states_are_counted_while_groups_come_and_each_once(states, monkeypatch):
+    real = counting.batches
+
+    def in_order(table, size):  # of each look's groups ten states
+        groups = real(table, size).read_all()
+        groups = groups.sort_by("s0") if "s0" in groups.column_names else groups
+        return pa.RecordBatchReader.from_batches(groups.schema, groups.to_batches(max_chunksize=20))
+
+    monkeypatch.setattr(counting, "batches", in_order)
+    monkeypatch.setattr(counting, "MOST", 50)
+    s, after = (x.ravel() for x in np.meshgrid(np.arange(states), np.arange(12)))
+    table = {"state": s, "action": 0 * s, "reward": 1.0 * s, "next_state": (s + after) % states}
+    if states <= 50:
+        assert len(dualq.read_log(table).states) == states
+        return
+    with pytest.raises(LogError, match="distinct values, over a million") as found:
+        dualq.read_log(table)
+    assert 50 < found.value.value <= states
+
+
 def test_bad_rows_are_set_aside_and_counted(tmp_path):
     bad = "2,3,3,b,\n2,4,,a,3\n2,5,3,a,7\n2,6,1\n2,7,2,a,inf\n2,8,2,a,1\n"
     (tmp_path / "log.csv").write_text(HEAD + GOOD + bad)

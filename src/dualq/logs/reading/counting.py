@@ -130,17 +130,18 @@ def _fetch(opened: Source, q: Questions, table: Table) -> pa.Table:
     """The groups, a batch at a time, stopping when there are too many states."""
     import pyarrow as pa
 
-    found, fetched, next_look = [], 0, 2 * MOST
+    found, seen, fetched, states = [], 0, 0, None
     with reading(opened.name):
         reader = batches(table, BATCH)
         for batch in reader:
             found.append(batch)
             fetched += batch.num_rows
-            if fetched > next_look:
-                states = pa.Table.from_batches(found).select(q.s).group_by(q.s).aggregate([]).num_rows
-                if states > MOST:
-                    raise LogError(too_many(opened.name, q.schema.state, states), argument="state", value=states)
-                next_look = 2 * fetched
+            if fetched > 2 * MOST:  # those since the last look only: one look at all of them takes a second
+                new = pa.Table.from_batches(found[seen:]).select(q.s)
+                states = pa.concat_tables([new] if states is None else [states, new]).group_by(q.s).aggregate([])
+                if (many := states.num_rows) > MOST:
+                    raise LogError(too_many(opened.name, q.schema.state, many), argument="state", value=many)
+                seen, fetched = len(found), 0
         return pa.Table.from_batches(found) if found else reader.schema.empty_table()
 
 
