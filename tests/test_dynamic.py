@@ -1,5 +1,6 @@
 """Dynamic programming: right to the bound it proves, against enumeration, QuantEcon, HiGHS and closed forms."""
 
+import threading
 from fractions import Fraction
 
 import numpy as np
@@ -202,3 +203,24 @@ def test_separate_cycles_do_not_keep_it_busy(method):
     truth = [float(v) for v in exact_value(mdp, [0, 0, 0, 0])]
     assert np.abs(result.V - truth).max() <= result.error_bound <= 1e-6
     assert result.iterations < 100
+
+
+def test_a_large_model_is_put_in_order_beside_the_thread_that_hears_ctrl_c(monkeypatch):
+    mdp, heard = problems.maze(20, discount=0.999).mdp, []
+
+    def noted(name, real):
+        def put(*args):
+            heard.append((name, threading.current_thread() is threading.main_thread()))
+            return real(*args)
+
+        monkeypatch.setattr(dynamic, name, put)
+
+    noted("_order_of_news", dynamic._order_of_news)
+    noted("_in_order", dynamic._in_order)
+    small = krylov_policy_iteration(mdp, 1e-8)
+    assert heard == [("_order_of_news", True), ("_in_order", True)]
+    heard.clear()
+    monkeypatch.setattr(dynamic, "LASTING", mdp.num_states)
+    large = krylov_policy_iteration(mdp, 1e-8)
+    assert heard == [("_order_of_news", False), ("_in_order", False)]
+    np.testing.assert_array_equal(small.V, large.V)

@@ -40,7 +40,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualq.base import kernel
+from dualq.base import kernel, one_by_one, silent, together
 from dualq.model import MDP, SMALL, Ordered, solve_dense
 from dualq.solvers.sweeps import Sweeps
 
@@ -56,6 +56,7 @@ EXACT_AFTER = 50  # iterations, after which linear solves go to rounding: policy
 MANY = 5_000  # states from which on ...
 QUICK = 32  # ... a linear solve of more sweeps than this is slow, and elimination is tried ...
 FAILURES = 3  # ... until it has failed so often
+LASTING = 100_000  # states from which on they are put in order by a thread of its own: so Ctrl-C need not wait for it
 MAX_ITERATIONS = 100_000
 SMALL_ARRAY = 20_000  # entries of P, zeros too, up to which a model is one of the smallest
 
@@ -166,8 +167,10 @@ def _modified_policy_iteration(mdp: MDP, tolerance: float, start: Point, patienc
 
 def _krylov_policy_iteration(mdp: MDP, tolerance: float, start: Point) -> Result:
     alpha, A = mdp.discount, mdp.num_actions
-    order = _order_of_news(*mdp.rows[:2], mdp.rewards)
-    indptr, indices, P, R = _in_order(*mdp.rows, mdp.rewards, order)  # from here on states are numbered in this order
+    side_by_side = together if mdp.num_states >= LASTING else one_by_one
+    [order] = side_by_side([lambda _: _order_of_news(*mdp.rows[:2], mdp.rewards)], silent)
+    # from here on states are numbered in this order
+    [(indptr, indices, P, R)] = side_by_side([lambda _: _in_order(*mdp.rows, mdp.rewards, order)], silent)
     h, c = start.h[order], start.c
     Th = np.empty_like(h)
     choice = np.empty(h.size, np.int64)
