@@ -220,7 +220,7 @@ def _in_part(q: Questions, rows: int, most: int) -> Table:
 
     before = parts > 1 and q.apart  # then the other episodes need not be linked first
     q = replace(q, table=drawn(q.table, q.schema.episode[0])) if before else q
-    table = q.followed(raw=True)
+    table = q.followed(raw=bool(q.bins))
     placed = q.placed(table)
     table = table if placed is None else table.mutate(placed=placed)
     table = table.mutate(bad=q.bad(table)) if q.skip_bad else table
