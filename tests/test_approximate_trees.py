@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dualq.base import LogError, States
+from dualq.base import LogError, States, advance, below
+from dualq.offline.approximate import trees
 from dualq.offline.approximate.tree import matrix_of
 from dualq.offline.approximate.trees import cuts_of, grown_tree, held_out_r2, leaf_means
 
@@ -150,6 +151,49 @@ def test_what_a_forest_finds_is_what_extra_trees_of_scikit_learn_find():
         theirs.append(forest.score(X[~fit], y[~fit]))
     assert ours == pytest.approx(np.mean(theirs), abs=0.05)
     assert 0.3 < ours < np.var(y - rng.normal(size=8000)) / np.var(y)
+
+
+def naive_forest_tree(code, y, least, x, asked):
+    """What a random tree says of the rows asked, one piece at a time; a piece that nobody asks for is not split."""
+    said, todo = np.zeros(len(asked)), [(np.arange(len(y)), np.arange(len(asked)))]
+    while todo:
+        rows, where = todo.pop()
+        best, question = -1.0, None
+        for j in range(code.shape[1]) if len(rows) >= 2 * least and len(where) else ():
+            low, high = int(code[rows, j].min()), int(code[rows, j].max())
+            cut = high
+            if high > low + 1:
+                x = np.uint64(advance(x))
+                cut = low + 1 + int(below(x, high - low))
+            yes = code[rows, j] < cut
+            if least <= yes.sum() <= len(rows) - least:
+                score = y[rows[yes]].sum() ** 2 / yes.sum() + y[rows[~yes]].sum() ** 2 / (~yes).sum()
+                if score > best:
+                    best, question = score, (j, cut)
+        if question is None:
+            said[where] += y[rows].mean()
+            continue
+        j, cut = question
+        yes, there = code[rows, j] < cut, asked[where, j] < cut
+        todo += [(rows[yes], where[there]), (rows[~yes], where[~there])]
+    return said
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(83, 1), (400, 3), (401, 5), (402, 8), (403, 11)])
+def test_a_random_tree_is_that_of_a_twin_that_takes_one_row_after_another(rows, columns):
+    """The same draws; numbers, flags, and columns of one value. Columns of 0 beside them change nothing."""
+    rng = np.random.default_rng(rows)
+    code, asked = (rng.integers(0, 256, (size, columns)).astype(np.uint8) for size in (rows, 150))
+    for some in (code, asked):
+        some[:, 1::4] %= 2
+        some[:, 2::4] = 7
+    y, x = np.where(code[:, 0] < 90, 1.0, -1.0) + rng.normal(size=rows), trees.generator_state(3, rows)[0]
+    wanted = naive_forest_tree(code, y, 10, x, asked)
+    assert len(set(wanted)) > 1
+    for more in (0, -columns % 8):
+        got, wide = np.zeros(150), [np.pad(some, ((0, 0), (0, more))) for some in (code, asked)]
+        trees._random_tree(wide[0], y, 10, x, wide[1], got)
+        np.testing.assert_allclose(got, wanted, rtol=1e-12)
 
 
 def test_in_noise_nothing_is_found():
