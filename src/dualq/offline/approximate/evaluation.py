@@ -17,6 +17,7 @@ What may be wrong with it is measured too. The effective size of mu, (sum mu)^2 
 rule goes where the log never was. The misfit is the share of the variance of delta that a forest on (s, a) foretells in
 rows that it has not seen: more than a little, and q is no function of these features; then there is no error to state.
 
+With S = U'U and B = U^-T M,  H = B'B + ridge,  theta = H^-1 B'U^-T b,  nu = U^-1 B H^-1 psi_0.
 S depends on rows and features alone, M on the rule, b on what is earned: a cost, or another reward, of a rule that has
 been weighed takes two products.
 """
@@ -30,7 +31,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 
 from dualq.base import LogError, ModelError, States, count
 from dualq.logs import NumberRows
@@ -311,7 +312,7 @@ class Evaluator:
     then: Seen  # of the next ones
     first: Seen  # of the start states
     outer: Array  # (A, D, D) mean of 1{a_i = a} phi phi'
-    factor: tuple[Array, bool]  # of S
+    root: Array  # U, upper triangular: S = U'U
     seed: int
     news: Exogenous | None = None  # what may be left out, where it is known
 
@@ -328,7 +329,7 @@ class Evaluator:
         outer = total(squares_by_action(here.at(at), rows.a[at], len(rows.actions)) for at in chunks(n)) / n
         S = squared(outer) + np.diag(ridge(RIDGE_S, *outer.shape[:2]))
         then, first = Seen(made, rows.next_state), Seen(made, start)
-        return cls(rows, discount, start, phi, here, then, first, outer, cho_factor(S), seed)
+        return cls(rows, discount, start, phi, here, then, first, outer, cholesky(S), seed)
 
     def without_news(self) -> Evaluator:
         """The same, where what is news to every action counts as often as its state comes."""
@@ -368,11 +369,10 @@ class Evaluator:
         next_pi, start_pi = self.next_actions(rule), rule(self.start)
         M = squared(self.outer) - self.discount * with_shared(self._onward(next_pi)) / len(rows)
         psi_0 = with_shared(self.first.onto(start_pi).T[:, :, None])[:, 0]
-        M_S = cho_solve(self.factor, M)  # S^-1 M
-        H = M.T @ M_S + np.diag(ridge(RIDGE_H, A, D))
-        H_factor = cho_factor((H + H.T) / 2.0)
-        nu = M_S @ cho_solve(H_factor, psi_0 / len(self.start))
-        return Weighed(self, rule, start_pi, M_S, H_factor, nu)
+        B = solve_triangular(self.root, M, trans=1)
+        H_factor = cho_factor(B.T @ B + np.diag(ridge(RIDGE_H, A, D)))  # M'S^-1 M: of B'B one half is made
+        nu = solve_triangular(self.root, B @ cho_solve(H_factor, psi_0 / len(self.start)))
+        return Weighed(self, rule, start_pi, B, H_factor, nu)
 
     def next_actions(self, rule: Rule) -> Array:
         """(n, A) what a rule does next, 0 where nothing follows; some rows at a time."""
@@ -387,10 +387,12 @@ class Evaluator:
         live = 1.0 - self.rows.ended[some, None]
         return rule(self.rows.next_state.at(some)) * live
 
-    def at_rows(self, parts: Array) -> Array:
-        """(n,) phi'parts of the action that was taken; some rows at a time, since all actions of all rows are many."""
-        each = ((self.here.at(at) @ parts)[np.arange(at.size), self.rows.a[at]] for at in chunks(len(self.rows)))
-        return np.concatenate(list(each))
+    def at_rows(self, *thetas: Array) -> Array:
+        """(thetas, n) psi'theta of each; some rows at a time, since all actions of all rows are many."""
+        parts = np.stack([per_action(theta, len(self.outer)) for theta in thetas])
+        rows = self.rows
+        each = ((self.here.at(at) @ parts)[:, np.arange(at.size), rows.a[at]] for at in chunks(len(rows)))
+        return np.concatenate(list(each), axis=1)
 
     def earned(self, r: Array) -> Array:
         """(D, A) the sum of phi r over the rows of each action."""
@@ -428,17 +430,9 @@ class Weighed:
     by: Evaluator
     rule: Rule  # asked again of the next states where something is valued: held, its answers would be the largest array
     start_pi: Array
-    M_S: Array  # S^-1 M
+    B: Array  # U^-T M
     H_factor: tuple[Array, bool]
     nu: Array
-
-    @cached_property
-    def mu(self) -> Array:
-        """(n,) the density at each row."""
-        return self._at_rows(self.nu)
-
-    def _at_rows(self, theta: Array) -> Array:
-        return self.by.at_rows(per_action(theta, len(self.by.outer)))
 
     def earning(self, rewards: Array) -> Evaluation:
         """The value of the rule where the rows earn these; times 1 - discount, an average per step."""
@@ -446,18 +440,20 @@ class Weighed:
         centre = 0.0 if rows.ended.any() else float(rewards.mean())  # a constant is worth centre / (1 - alpha) anywhere
         r = rewards - centre
         b = by.earned(r) / len(rows)
-        theta = cho_solve(self.H_factor, self.M_S.T @ with_shared(b.T[:, :, None])[:, 0])
+        b_U = solve_triangular(by.root, with_shared(b.T[:, :, None])[:, 0], trans=1)
+        theta = cho_solve(self.H_factor, self.B.T @ b_U)
         parts = per_action(theta, len(by.outer))
         next_v = by.next_values(parts, self.rule)
         offset = centre / (1.0 - by.discount)
         start_v = (by.first.times(parts) * self.start_pi).sum(axis=1) + offset
-        delta = r + by.discount * next_v - self._at_rows(theta)
-        each = self.mu * delta - (0.0 if by.news is None else by.news.uncalled(self.mu, delta))
+        mu, q = by.at_rows(self.nu, theta)
+        delta = r + by.discount * next_v - q
+        each = mu * delta - (0.0 if by.news is None else by.news.uncalled(mu, delta))
         z = np.bincount(rows.clusters, each) / len(rows)
         value = float(start_v.mean() + z.sum())
-        size = effective_size(self.mu)
+        size = effective_size(mu)
         return Evaluation(
-            value, error_of(z, start_v), size, z, start_v, self.mu, delta, each, theta, offset, rows, by.seed, self
+            value, error_of(z, start_v), size, z, start_v, mu, delta, each, theta, offset, rows, by.seed, self
         )
 
 
