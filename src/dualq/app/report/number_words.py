@@ -29,7 +29,7 @@ LEARNERS = {
     "partition": "partition (a table of cells)",
     "linear": "linear (features)",
     "neural": "neural (small networks)",
-    "vote": "vote (of policies that are clearly better)",
+    "vote": "vote (of policies that are better)",
     "clone": "clone (imitates what was done so far)",
 }
 CHANGE = (
@@ -39,8 +39,9 @@ CHANGE = (
 CELLS = " or cells (--approximation partition)"
 KEPT = {"proven": "guaranteed", "estimated": "expected, not guaranteed", "missed": "no"}
 CHOSEN = (
-    "How one is chosen: of the policies whose gain is more than two standard errors, the one with the largest gain "
-    "less half an error is recommended. If there is none, what was done so far is, or one to try if none can be judged."
+    "How one is chosen: in every state, the policies whose gain is more than one standard error vote. The vote is "
+    "recommended if its own gain is more than two. If not: of the policies whose gain is more than two, the one with "
+    "the largest gain less half an error. If there is none, what was done so far is, or one to try if none can be judged."
 )
 
 

@@ -3,10 +3,13 @@
 Judged   by the saddle's own dual, and on halves against the luck of choosing (evaluation.py)
 Usable   a candidate whose expectation has an error: its features carry the values (misfit), and it goes where the log
          was (effective size of mu above LEAST_EFFECTIVE)
-Rule     of the usable candidates that are clearly better than what was logged, gain > 2 errors of the difference, the
-         one with the largest gain less half an error. Where there is none: the clone, which does what was logged
-Vote     Where two policies or more are clearly better they vote in every state, and the vote is one more candidate.
-         What each learner gets wrong by the luck of its rows, or by what it can say, others seldom get wrong alike
+Better   than what was logged is a usable candidate whose gain is more than one error of the difference; clearly
+         better, more than two
+Vote     Where two or more are better they vote in every state, and the vote is one more candidate. What one learner
+         gets wrong by the luck of its rows, or by what it can say, others seldom get wrong alike; and the vote was
+         not picked because it looks best
+Rule     the vote, if it is clearly better; else, of those that are, the one with the largest gain less half an error.
+         Where there is none: the clone, which does what was logged
 To try   Where nothing is usable, since features do not carry the values and for no other reason, errors are too small
          by a factor that is not known: in systems without noise, whose values bend. Of the policies whose gain is more
          than eight such errors, the one nearest to the log, of the largest effective size, is one to try: what features
@@ -28,6 +31,7 @@ from dualq.offline.approximate.evaluation import LEAST_EFFECTIVE, MOST_MISFIT, A
 from dualq.offline.careful.selection_bias import Estimate
 
 CLEARLY = 2.0  # errors: better than what was logged
+VOTES = 1.0  # error: better, if not clearly
 DOUBTED = 0.5  # errors that are taken off where such policies are compared
 ROUGHLY = 8.0  # times a rough error: about as far off as these were, measured (benchmarks/RESULTS.md)
 CLONE, NEURAL, VOTE = "clone", "neural", "vote"
@@ -64,6 +68,16 @@ class Candidate:
         return self.gain.value - CLEARLY * self.gain.error_or_nan > 0.0
 
     @property
+    def votes(self) -> bool:
+        """Whether it is better than what was logged by more than one error."""
+        return self.name != CLONE and self.gain.value - VOTES * self.gain.error_or_nan > 0.0
+
+    @property
+    def is_vote(self) -> bool:
+        """Whether it is what others voted for."""
+        return self.name.endswith(VOTE)
+
+    @property
     def worth_trying(self) -> bool:
         """Whether the gain is larger than a rough error is likely to be off."""
         return self.rough_error is not None and self.gain.value > ROUGHLY * self.rough_error
@@ -92,8 +106,8 @@ class Choice:
 
 
 def voters(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Who votes: the policies that are clearly better, the best first; none where there is only one."""
-    better = [one for one in candidates if one.name != CLONE and one.clearly_better]
+    """Who votes: the policies that are better, the best first; none where there is only one."""
+    better = [one for one in candidates if one.votes]
     return sorted(better, key=lambda one: -one.worth) if len(better) > 1 else []
 
 
@@ -125,8 +139,10 @@ def choose(candidates: Sequence[Candidate]) -> Choice:
             f"The best learned policy ({names[best]}) is not clearly better than what was done so far, which is "
             "therefore recommended.",
         )
+    if votes := [i for i in better if candidates[i].is_vote]:
+        why = "is clearly better than what was done so far: in every state, the policies better by one error vote."
+        return Choice(votes[0], f"The vote of several policies {why}")
     if better == [best]:
         return Choice(best, f"Only the {names[best]} policy is clearly better than what was done so far.")
     why = "has the largest gain, less half an error, of those that are clearly better than what was done so far."
-    which = f"The {VOTE} of several policies" if names[best] == VOTE else f"The {names[best]} policy"
-    return Choice(best, f"{which} {why}")
+    return Choice(best, f"The {names[best]} policy {why}")

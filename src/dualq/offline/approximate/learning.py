@@ -4,7 +4,7 @@
     linear      the saddle problem in linear features (linear.py)
     neural      the saddle problem in small networks (neural.py; needs the extra `neural`)
     auto        all of these that are installed; the rule of candidates.py chooses
-The clone, which does what was logged, is always a candidate; so is the vote of those that are clearly better.
+The clone, which does what was logged, is always a candidate; so is the vote of those that are better.
 """
 
 from __future__ import annotations
