@@ -39,9 +39,10 @@ CHANGE = (
 CELLS = " or cells (--approximation partition)"
 KEPT = {"proven": "guaranteed", "estimated": "expected, not guaranteed", "missed": "no"}
 CHOSEN = (
-    "How one is chosen: in every state, the policies whose gain is more than one standard error vote. The vote is "
-    "recommended if its own gain is more than two. If not: of the policies whose gain is more than two, the one with "
-    "the largest gain less half an error. If there is none, what was done so far is, or one to try if none can be judged."
+    "How one is chosen: in every state, the policies whose gain exceeds its standard error (±) vote, if they are three "
+    "or more. The vote is recommended if its own gain exceeds two standard errors. If it does not: of the policies whose "
+    "gain exceeds two, the one with the largest gain minus half a standard error. If there is none, dualq recommends "
+    "what was done so far, or one to try if no policy can be judged."
 )
 
 

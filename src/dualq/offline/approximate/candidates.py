@@ -5,7 +5,7 @@ Usable   a candidate whose expectation has an error: its features carry the valu
          was (effective size of mu above LEAST_EFFECTIVE)
 Better   than what was logged is a usable candidate whose gain is more than one error of the difference; clearly
          better, more than two
-Vote     Where two or more are better they vote in every state, and the vote is one more candidate. What one learner
+Vote     Where three or more are better they vote in every state, and the vote is one more candidate. What one learner
          gets wrong by the luck of its rows, or by what it can say, others seldom get wrong alike; and the vote was
          not picked because it looks best
 Rule     the vote, if it is clearly better; else, of those that are, the one with the largest gain less half an error.
@@ -31,6 +31,7 @@ from dualq.offline.approximate.evaluation import LEAST_EFFECTIVE, MOST_MISFIT, A
 from dualq.offline.careful.selection_bias import Estimate
 
 CLEARLY = 2.0  # errors: better than what was logged
+MAJORITY = 3  # policies: of two, one that never draws would always have its way
 VOTES = 1.0  # error: better, if not clearly
 DOUBTED = 0.5  # errors that are taken off where such policies are compared
 ROUGHLY = 8.0  # times a rough error: about as far off as these were, measured (benchmarks/RESULTS.md)
@@ -106,9 +107,9 @@ class Choice:
 
 
 def voters(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Who votes: the policies that are better, the best first; none where there is only one."""
+    """Who votes: the policies that are better, the best first; none where they are too few for a majority."""
     better = [one for one in candidates if one.votes]
-    return sorted(better, key=lambda one: -one.worth) if len(better) > 1 else []
+    return sorted(better, key=lambda one: -one.worth) if len(better) >= MAJORITY else []
 
 
 def name_of_vote(voting: Sequence[Candidate]) -> str:
