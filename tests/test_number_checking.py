@@ -122,7 +122,11 @@ def test_the_command_checks_and_update_says_what_to_do(fit, used, tmp_path, caps
     other = continuous.to_table(continuous.record(WORLD, 2_000, seed=5))
     pa.csv.write_csv(pa.table(other), tmp_path / "other.csv")  # what was done before: the policy is not followed
     assert command(["check", str(tmp_path / "run"), str(tmp_path / "other.csv")]) in (0, 3)
-    assert "not followed" in capsys.readouterr().out
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "not followed" in shown
+    most = dualq.check(fit, pa.csv.read_csv(tmp_path / "other.csv")).elsewhere[0]
+    instead, wanted = (f"{name} {value}" for part in ("instead", "policy") for name, value in most[part].items())
+    assert f"most often {instead} was taken instead of {wanted}" in shown
     assert command(["update", str(tmp_path / "run"), str(tmp_path / "new.csv")]) == 2
     assert "learn from both logs together" in capsys.readouterr().err
     with pytest.raises(LogError, match="of those no counts are kept"):

@@ -468,8 +468,12 @@ def _following_reasons(found: Check) -> list[tuple[str, str]]:
         return []
     words = f"only {found.followed:.0%} of {count(found.rows, 'decision')} are those of the policy"
     if found.elsewhere:
-        state = ", ".join(f"{name} {value}" for name, value in found.elsewhere[0]["state"].items())
-        words += f"; most others in {state}"
+        most = found.elsewhere[0]
+        wanted, taken, state = (
+            ", ".join(f"{name} {value}" for name, value in most[part].items())
+            for part in ("policy", "instead", "state")
+        )
+        words += f"; most others in {state}" if state else f"; most often {taken} was taken instead of {wanted}"
     return [("stop" if found.followed < HARDLY else "keep", words)]
 
 
