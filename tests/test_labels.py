@@ -54,6 +54,10 @@ def test_several_columns():
         labels.index({"stock": 0})
 
 
+def test_no_labels_of_several_columns_have_these_columns():
+    assert Labels([], ("stock", "season")).columns() == {"stock": [], "season": []}
+
+
 def test_one_column_is_bare():
     labels = Labels(["a", "b"], "mood")
     assert labels.index({"mood": "b"}) == labels.index("b") == labels.index(("b",)) == 1

@@ -108,7 +108,8 @@ class Labels:
         """The labels as a table: one list per column."""
         if len(self.names) == 1:
             return {self.names[0]: list(self.values)}
-        return dict(zip(self.names, map(list, zip(*self.values, strict=True)), strict=True))
+        rows = [label for label in self.values if isinstance(label, tuple)]  # all are
+        return {name: [label[i] for label in rows] for i, name in enumerate(self.names)}  # zip(*) of a million: seconds
 
     def named(self, place: SupportsIndex) -> dict[str, Label]:
         """The label at a place as {column: value}."""

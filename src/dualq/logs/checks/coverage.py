@@ -159,13 +159,10 @@ class Coverage:
     @property
     def _numbers(self) -> list[set[float]]:
         """The different numbers in each column of the state."""
-        labels = [label if isinstance(label, tuple) else (label,) for label in self.states.values]
-        return [
-            {x for x in column if isinstance(x, int | float) and not isinstance(x, bool)}
-            for column in zip(*labels, strict=True)
-        ]
+        columns = self.states.columns().values()
+        return [{x for x in column if isinstance(x, int | float) and not isinstance(x, bool)} for column in columns]
 
-    @property
+    @cached_property
     def _crowded(self) -> list[str]:
         """Bins, for the column of the state with the most numbers, where there are many and most pairs are thin."""
         pairs = int(self.supported.sum())
