@@ -202,3 +202,20 @@ def test_a_floor_does_not_rest_on_convergence(case, naive, monkeypatch, precisio
 
 def _approx():
     return {"rel": 1e-9, "abs": 1e-11}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_floor_is_one_whatever_the_guess(seed):
+    # V = T V has one solution: from the plug-in value, where pairs are given up and taken back many times on the way,
+    # as from the floor itself, and from values that no policy has.
+    sim = dualq.problems.garnet(150, 5, 4, discount=0.9, seed=seed)
+    counts, start = sim.record(steps=40_000, seed=seed).counts(), np.full(150, 1 / 150)
+    bounds = AverageBounds([counts], 0.9, start, Ledger(DELTA))
+    policy = np.eye(5)[np.random.default_rng(seed).integers(5, size=150)]
+    for model in bounds.sets.values():
+        for sign, worst in ((1.0, bounds.low), (-1.0, -bounds.high)):
+            plug_in = sign * floors.plug_in_value(model, policy, 0.5 * (bounds.low + bounds.high))
+            floor = floors.floor_of(model, plug_in, worst, bounds.everything, policy, sign).value
+            for guess in (np.append(floor, 0.0), np.full(151, worst), np.full(151, worst + 20.0)):
+                again = floors.floor_of(model, guess, worst, bounds.everything, policy, sign).value
+                np.testing.assert_allclose(again, floor, atol=3.0 * floors.PRECISION * 10.0)

@@ -341,8 +341,11 @@ class Fit(Learned, Trusted):
         apart = 0.5 * np.abs(self.policy.matrix - self.behaviour.matrix).sum(axis=1)
         return float(self.time_share @ np.where(self.policy.undecided, 0.0, apart))
 
-    def frontier(self, cost: str, points: int = 20) -> Frontier:
-        """The trade-off: the best value for every limit on a cost, with errors and what is proven."""
+    def frontier(self, cost: str, points: int | None = None) -> Frontier:
+        """The trade-off: the best value for every limit on a cost, with errors and what is proven.
+
+        points   limits to try; by default 20, or 8 where there are many states
+        """
         confidence = 1.0 - (1.0 - self.confidence) / self.proven.looks
         return frontier_of(self._estimates, self.asked, self.blocks, self._everywhere, confidence, cost, points)
 

@@ -31,6 +31,7 @@ Array = np.ndarray
 DENSE = 300  # states up to which linear systems are solved as dense ones
 PRECISION = 1e-7  # of values, relative; what is missing is subtracted
 ROUNDS = 30  # of the iteration at most
+FIRST_ROUNDS = 8  # in which pairs are given up with every step: that takes few of them, or goes in circles
 MANY_ENTRIES = 50_000  # of counts, from which on a thread is worth its while
 
 
@@ -59,8 +60,9 @@ def floor_of(model: ConfidenceSet, V: Array, worst: float, allowed: Array, polic
 
     For sign = -1 it is minus a ceiling: the guess and the range's end `worst` are those of -V already. A pair whose own
     floor is under the end of the range is given up for the latter. Policy iteration: the adversary chooses P (and
-    actions) until nothing changes; then pairs are given up or taken back; each round raises the floor. The last step
-    checks the inequality V <= T V itself and pays for what is missing.
+    actions) until nothing changes; then pairs are given up or taken back; each round raises the floor. The first
+    rounds do both at once, which leaves little to do. The last step checks the inequality V <= T V itself and pays for
+    what is missing.
     """
     ev, alpha = model.evidence, model.alpha
     S, A = ev.shape
@@ -79,8 +81,9 @@ def floor_of(model: ConfidenceSet, V: Array, worst: float, allowed: Array, polic
 
     lost, order = ~(backed_up(V, wanted)[0] >= worst), None
     for outer in range(ROUNDS + 1):
-        for _ in range(ROUNDS):
-            q, top = backed_up(V, wanted & ~lost)
+        for _ in range(FIRST_ROUNDS if outer == 0 else ROUNDS):
+            q, top = backed_up(V, wanted if outer == 0 else wanted & ~lost)
+            lost = ~(q >= worst) if outer == 0 else lost
             target, choice = _choose(np.where(lost, worst, q), policy, allowed)
             if not np.abs(target - V[:S]).max() > PRECISION * (1.0 - alpha) * (np.abs(V).max() + abs(worst)):
                 break
@@ -97,7 +100,7 @@ def floor_of(model: ConfidenceSet, V: Array, worst: float, allowed: Array, polic
             V = np.append(solve_ordered(chain, alpha, gain.sum(axis=1), order, V[:S], near), 0.0)
         q, _ = backed_up(V, wanted)
         give_up = ~(q >= worst)
-        if (give_up == lost)[wanted].all() or outer == ROUNDS:
+        if (outer > 0 and (give_up == lost)[wanted].all()) or outer == ROUNDS:
             q = np.maximum(q, worst)
             target, choice = _choose(q, policy, allowed)
             missing = max(float((V[:S] - target).max()), 0.0) + 1e-13 * (np.abs(V).max() + abs(worst))

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 def frontier(
     run: Run,
     limit: Annotated[str, option("COST", "The cost to limit: a column of the log.")],
-    points: Annotated[int, typer.Option(metavar="N", help="How many limits to try.")] = 20,
+    points: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="How many limits to try; by default 20, or 8 where there are many states."),
+    ] = None,
     out: Annotated[
         Path | None,
         option("FILE", "Write the curve: .svg, .png, or .csv for the numbers."),

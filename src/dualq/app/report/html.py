@@ -74,8 +74,6 @@ SHOWN_STATES = 200  # rows of the policy's table; the rest is in policy.csv
 MOST_CELLS = 3000  # of a policy map
 SPARE = ("changed", "worth", "rows")  # columns of the changes that a narrow screen leaves out
 MOST_CURVES = 3  # trade-offs that are drawn
-POINTS, FEW_POINTS = 20, 8  # of a curve, and where each of them takes a while:
-MANY_PAIRS = 1_000  # of states and actions
 
 
 MARGINS = {
@@ -266,7 +264,7 @@ def _limits(fit: Fit) -> list[str]:
 
 def _curve(fit: Fit, limit: LimitOutcome) -> str:
     """The trade-off, with its bounds behind it where they say something."""
-    frontier = fit.frontier(limit.name, POINTS if fit.counts.visits.size <= MANY_PAIRS else FEW_POINTS)
+    frontier = fit.frontier(limit.name)
     band = fit.certificate is not None and fit.certificate.informative and not doubtful(fit)
     behind = " The pale band: bounds on what is earned." if band else ""
     caption = (

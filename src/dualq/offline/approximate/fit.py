@@ -321,7 +321,7 @@ class NumberFit:
         usual = self.chosen.rule(here)[0].argmax()
         return float((self.chosen.rule(self.columns.coded(many)).argmax(axis=1) != usual).mean())
 
-    def frontier(self, cost: str, points: int = 20) -> NoReturn:
+    def frontier(self, cost: str, points: int | None = None) -> NoReturn:
         """There is no trade-off curve here: each of its points would be learned anew."""
         raise LogError(f"no trade-off for {cost!r}: it needs a table of states; give bins, or learn with a limit")
 

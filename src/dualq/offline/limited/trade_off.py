@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 
+POINTS, FEW_POINTS = 20, 8  # of a curve, and where each of them takes a while:
+MANY_PAIRS = 1_000  # of states and actions
+
 
 @dataclass(frozen=True, eq=False)
 class Frontier:
@@ -78,9 +81,11 @@ def frontier_of(
     policy: TablePolicy,
     confidence: float,
     name: str,
-    points: int,
+    points: int | None = None,
 ) -> Frontier:
     """The trade-off for one cost; policy: the fit's, over the model's states."""
+    if points is None:
+        points = POINTS if estimates.counts.visits.size <= MANY_PAIRS else FEW_POINTS
     if not (isinstance(points, int) and points >= 2):
         raise LogError(f"points is {points!r}; a curve needs at least 2")
     mine = next((one for one in asked if one.name == name), None)

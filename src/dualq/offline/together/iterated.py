@@ -68,7 +68,7 @@ class IterateFit:
         """There are no rows to explain a state with."""
         raise LogError(f"{_NO_TABLE} to explain a state with; `act` says what to do", argument="state", state=state)
 
-    def frontier(self, cost: str, points: int = 0) -> NoReturn:
+    def frontier(self, cost: str, points: int | None = None) -> NoReturn:
         """There are no costs."""
         raise LogError(f"{_NO_TABLE} of costs; share masked counts to see what a limit costs", argument="limit")
 
