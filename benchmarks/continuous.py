@@ -48,8 +48,9 @@ from controls import CONTROLS, added_up, agree
 
 import dualq
 from dualq.logs.reading.schema import Bins
+from dualq.model import FunctionPolicy
 from dualq.offline.approximate import learning
-from dualq.worlds.continuous import PROBLEMS, record, returns, to_table, true_gain
+from dualq.worlds.continuous import PROBLEMS, columns_of, record, returns, to_table, true_gain
 
 # What the log's rule is worth, by 200,000 episodes, and how much more the policy of a fine grid is, by 50,000 under
 # the same noise; `--best` measures them again.
@@ -125,23 +126,9 @@ def learned(rows, discount, seed, **how):
         return dualq.learn(table, discount=discount, terminal="done", costs=costs, **roles, **how)
 
 
-def by_function(fit, rows, rule):
-    """The rule of a candidate, a function of the numbers, in the problem's own places."""
-    columns = [rows.actions.index(label) for label in fit.actions]
-
-    def placed(states):
-        p = np.zeros((len(states), len(rows.actions)))
-        p[:, columns] = rule(fit.columns.coded(worded(rows.columns, states)))
-        return p
-
-    return placed
-
-
-def worded(columns, states):
-    """{column: values} of some states."""
-    places = zip(columns.categories.items(), states.categories.T, strict=True)
-    words = {name: np.array(labels)[place] for (name, labels), place in places}
-    return dict(zip(columns.numbers, states.numbers.T, strict=True)) | words
+def by_function(fit, rule):
+    """The rule of a candidate, a function of the numbers."""
+    return FunctionPolicy(fit.columns, fit.actions, rule)
 
 
 def by_table(fit, rows):
@@ -157,7 +144,7 @@ def by_table(fit, rows):
         return np.array(bins[name].labels, object)[np.searchsorted(bins[name].edges, values, side="right")].tolist()
 
     def rule(states):
-        table = worded(rows.columns, states)
+        table = columns_of(rows.columns, states)
         cells = zip(*(part(name, table[name]) for name in known.names), strict=True)
         p = np.zeros((len(states), len(rows.actions)))
         p[:, columns] = matrix[[labels.get(cell, -1) for cell in cells]]
@@ -169,7 +156,7 @@ def by_table(fit, rows):
 def approximated(rows, discount, seed, approximation):
     """[(name, rule, expected, error, verdict)] of a fit, and of the candidates that it chose among."""
     fit = learned(rows, discount, seed, approximation=approximation)
-    rules = {one.name: by_function(fit, rows, one.rule) for one in fit.candidates}
+    rules = {one.name: by_function(fit, one.rule) for one in fit.candidates}
     chosen = (approximation, fit.chosen, f"{fit.verdict}: {fit.chosen.name}")
     every = [chosen, *((f"{approximation}, {one.name}", one, "") for one in fit.candidates)]
     return [

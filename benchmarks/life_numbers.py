@@ -21,7 +21,7 @@ from unittest import mock
 
 import numpy as np
 from common import markdown, publish
-from continuous import by_function, learned
+from continuous import learned
 
 from dualq.offline.approximate import learning
 from dualq.offline.checking import CHANGE, EFFECT, FIRST, LOOKS, Z
@@ -55,7 +55,7 @@ def measured(name, fits, streams, first):
         earning = NumberEarning.of(fit, LOOKS / 2.0, EFFECT)
         loss = EFFECT * (1.0 - fit.discount) * abs(fit.chosen.expected.value)
         for k in range(streams):
-            rows = record(problem, USED, 10**6 + streams * seed + k, by_function(fit, log, fit.chosen.rule))
+            rows = record(problem, USED, 10**6 + streams * seed + k, fit.policy)
             rows = rows.coded_as(fit.columns, fit.actions)
             rows = rows.at(inside(fit.sample.state, rows.state))
             wrong += said(earning, rows)

@@ -24,11 +24,12 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from dualq.base import Label, Labels, ModelError, StateColumns, States
+from dualq.base import Labels, ModelError, StateColumns, States
 from dualq.logs import NumberRows
-from dualq.model import Rule
+from dualq.model import FunctionPolicy, Rule
 
 Array = np.ndarray
+Acting = Rule | FunctionPolicy  # a learned policy (`fit.policy`) may have actions and columns in another order
 
 NEGLIGIBLE = 1e-4  # the weight of a reward that comes too late to matter
 
@@ -88,9 +89,15 @@ class _Moment(NamedTuple):
 
 
 def _walk(
-    problem: NumberProblem, rule: Rule, seed: int | list[int], episodes: int, steps: int, start: States | None = None
+    problem: NumberProblem,
+    rule: Acting,
+    seed: int | list[int],
+    episodes: int,
+    steps: int,
+    start: States | None = None,
 ) -> Iterator[_Moment]:
     """Step after step of many episodes; those that have ended go on unseen, so that noise stays common."""
+    rule = in_places_of(problem, rule)
     world, choice = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2))
     state, going = problem.start(world, episodes), np.ones(episodes, bool)
     if start is not None:
@@ -104,13 +111,27 @@ def _walk(
             return
 
 
+def in_places_of(problem: NumberProblem, rule: Acting) -> Rule:
+    """What acts, as a rule over the problem's own states and actions."""
+    if not isinstance(rule, FunctionPolicy):
+        return rule
+    policy, places = rule, [problem.actions.index(label) for label in rule.actions]
+
+    def placed(states: States) -> Array:
+        p = np.zeros((len(states), len(problem.actions)))
+        p[:, places] = policy.rule(policy.columns.coded(columns_of(problem.columns, states)))
+        return p
+
+    return placed
+
+
 def _chosen(probabilities: Array, u: Array) -> Array:
     """An action for each row, by inversion."""
     below = np.cumsum(probabilities[:, :-1], axis=1) <= u * probabilities.sum(axis=1, keepdims=True)
     return below.sum(axis=1)
 
 
-def record(problem: NumberProblem, rows: int, seed: int, rule: Rule | None = None) -> NumberRows:
+def record(problem: NumberProblem, rows: int, seed: int, rule: Acting | None = None) -> NumberRows:
     """So many rows that the behaviour (or another rule) leaves, in episodes of at most `horizon` steps.
 
     Examples
@@ -129,7 +150,7 @@ def record(problem: NumberProblem, rows: int, seed: int, rule: Rule | None = Non
     return joined(parts).at(np.arange(rows))
 
 
-def _recorded(problem: NumberProblem, episodes: int, seed: list[int], rule: Rule) -> NumberRows:
+def _recorded(problem: NumberProblem, episodes: int, seed: list[int], rule: Acting) -> NumberRows:
     moments = list(_walk(problem, rule, seed, episodes, problem.horizon))
     going = np.stack([moment.going for moment in moments], axis=1)
 
@@ -180,23 +201,23 @@ def to_table(rows: NumberRows) -> dict[str, Array]:
 
     The state after the last row of a recording that was cut off is not in it.
     """
-    columns, begun = rows.columns, np.flatnonzero(rows.first)
+    begun = np.flatnonzero(rows.first)
     step = np.arange(len(rows)) - np.repeat(begun, np.diff(np.append(begun, len(rows))))
-    numbers = dict(zip(columns.numbers, rows.state.numbers.T, strict=True))
-    places = zip(columns.categories.items(), rows.state.categories.T, strict=True)
-    words = {name: _labelled(labels, place) for (name, labels), place in places}
-    state = {name: (numbers | words)[name] for name in columns.names}
-    taken = {"action": _labelled(tuple(rows.actions), rows.a), "reward": rows.r, **rows.costs, "done": rows.ended}
-    return {"episode": rows.episode, "step": step} | state | taken
+    taken = {"action": np.array(tuple(rows.actions))[rows.a], "reward": rows.r, **rows.costs, "done": rows.ended}
+    return {"episode": rows.episode, "step": step} | columns_of(rows.columns, rows.state) | taken
 
 
-def _labelled(labels: tuple[Label, ...], places: Array) -> Array:
-    return np.array(labels)[places]
+def columns_of(columns: StateColumns, states: States) -> dict[str, Array]:
+    """{column: values} of some states."""
+    numbers = dict(zip(columns.numbers, states.numbers.T, strict=True))
+    places = zip(columns.categories.items(), states.categories.T, strict=True)
+    words = {name: np.array(labels)[place] for (name, labels), place in places}
+    return {name: (numbers | words)[name] for name in columns.names}
 
 
 def returns(
     problem: NumberProblem,
-    rule: Rule,
+    rule: Acting,
     seed: int = 0,
     episodes: int = 4_000,
     cost: str | None = None,
@@ -213,7 +234,7 @@ def returns(
     return total
 
 
-def true_value(problem: NumberProblem, rule: Rule, seed: int = 0, episodes: int = 4_000) -> tuple[float, float]:
+def true_value(problem: NumberProblem, rule: Acting, seed: int = 0, episodes: int = 4_000) -> tuple[float, float]:
     """v(rule) and its standard error, by simulation.
 
     Examples
@@ -228,14 +249,18 @@ def true_value(problem: NumberProblem, rule: Rule, seed: int = 0, episodes: int 
 
 
 def true_gain(
-    problem: NumberProblem, rule: Rule, other: Rule, seed: int = 0, episodes: int = 4_000
+    problem: NumberProblem,
+    rule: Acting,
+    other: Acting,
+    seed: int = 0,
+    episodes: int = 4_000,
 ) -> tuple[float, float]:
     """v(rule) - v(other) and its standard error, with common noise."""
     return _mean(returns(problem, rule, seed, episodes) - returns(problem, other, seed, episodes))
 
 
 def true_cost(
-    problem: NumberProblem, rule: Rule, cost: str, seed: int = 0, episodes: int = 4_000
+    problem: NumberProblem, rule: Acting, cost: str, seed: int = 0, episodes: int = 4_000
 ) -> tuple[float, float]:
     """The average of a cost per step, (1 - alpha) E sum_k alpha^k c_k, and its standard error."""
     return _mean((1.0 - problem.discount) * returns(problem, rule, seed, episodes, cost))
