@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from dualq.base import Labels, StateColumns, States
-from dualq.worlds.continuous import Step, joined, noisy, record
+from dualq.worlds.continuous import Step, in_places_of, joined, noisy, record
 
 DISCOUNT = 0.99
 
@@ -214,7 +214,7 @@ CONTROLS = {"CartPole": CartPole, "Acrobot": Acrobot, "MountainCar": MountainCar
 
 def added_up(problem, rule, seed, episodes):
     """(episodes,) the rewards of each, added up until it ends or Gymnasium stops it."""
-    rng, draw = np.random.default_rng(seed), np.random.default_rng([seed, 1])
+    rng, draw, rule = np.random.default_rng(seed), np.random.default_rng([seed, 1]), in_places_of(problem, rule)
     s, total, going = problem.start(rng, episodes), np.zeros(episodes), np.ones(episodes, bool)
     for _ in range(problem.horizon):
         below = np.cumsum(rule(s), axis=1) <= draw.random((episodes, 1))
