@@ -194,7 +194,7 @@ def test_a_limit_is_kept_in_the_true_problem():
     assert limit.price > 0.0
     assert limit.estimate.value + 1.96 * limit.estimate.standard_error <= bound
     assert not found.limits_kept  # expected, not promised
-    truth, _ = continuous.true_cost(CLINIC, found.policy.rule, "side_effect", episodes=1_000)
+    truth, _ = continuous.true_cost(CLINIC, found.policy, "side_effect", episodes=1_000)
     assert truth <= bound
 
 
@@ -212,10 +212,27 @@ def test_a_limit_on_rare_failures_is_kept_and_its_error_is_one():
         assert limit.expected
         assert 0.0 <= limit.estimate.value + 1.96 * limit.estimate.standard_error <= 0.03
         assert found.summary()["limits"][0]["basis"] == "estimated"
-        truth, _ = continuous.true_cost(machine, found.policy.rule, "failure", seed=seed, episodes=1_000)
+        truth, _ = continuous.true_cost(machine, found.policy, "failure", seed=seed, episodes=1_000)
         assert truth <= 0.03
         beyond += abs(truth - limit.estimate.value) > 2.0 * limit.estimate.standard_error
     assert beyond <= 1
+
+
+def test_the_dual_policy_keeps_a_limit_of_which_the_best_action_cannot_be_told():
+    """Two thirds of the logged failures, in 8,000 rows; the truth is beyond the bound with a chance of 2.5%."""
+    machine = continuous.Maintenance()
+    words = {**DOSES, "state": ["wear", "heat", "load"], "costs": "failure", "discount": machine.discount}
+    log = continuous.to_table(continuous.record(machine, 8_000, seed=1))
+    found = dualq.learn(log, **words, limits="failure<=0.004")
+    (limit,) = found.limits
+    assert found.chosen.name == "linear, dual"
+    assert limit.price > 0.0
+    assert limit.expected
+    truth, error = continuous.true_cost(machine, found.policy, "failure", episodes=2_000)
+    assert truth <= 0.004
+    assert limit.logged.value - 2.0 * limit.logged.standard_error > 0.004
+    gain, error = continuous.true_gain(machine, found.policy, machine.behaviour, 0, 1_000)
+    assert gain > 4.0 * error
 
 
 def test_a_limit_out_of_reach_is_refused(table):
@@ -243,7 +260,7 @@ def test_cells_that_miss_a_limit_are_refused_and_others_keep_it_in_the_true_prob
         dualq.learn(machine, **MACHINE, limits="failure<=0.0001")
     assert "\n" not in str(e.value)
     assert e.value.conflict == ("failure",)
-    truth, error = continuous.true_cost(continuous.Maintenance(), wide.policy.rule, "failure", episodes=1_000)
+    truth, error = continuous.true_cost(continuous.Maintenance(), wide.policy, "failure", episodes=1_000)
     assert truth <= 0.08
     assert e.value.least["failure"] > 0.0001
     assert truth - 3.0 * error > 0.0001
@@ -296,7 +313,7 @@ def test_the_score_is_the_value_by_another_log(fit):
     learner = dualq.PolicyLearner(**COLUMNS, approximation="linear", costs="stockout").fit(
         pandas.DataFrame(shop(1_500))
     )
-    truth, _ = continuous.true_value(SHOP, fit.policy.rule, episodes=1_000)
+    truth, _ = continuous.true_value(SHOP, fit.policy, episodes=1_000)
     assert fit.score(fresh, **COLUMNS) == pytest.approx(truth, rel=0.3)
     assert learner.score(fresh) == pytest.approx(fit.score(fresh, **COLUMNS))
 

@@ -12,15 +12,15 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
-from dualq.base import LARGEST, LogError, States, count, pip_install
+from dualq.base import LARGEST, InfeasibleError, LogError, States, count, pip_install
 from dualq.logs import Finding, Log, NumberRows, Start, number_checks
 from dualq.model import Rule, Words
 from dualq.offline.approximate.asked import Asked
-from dualq.offline.approximate.candidates import CLONE, Candidate, Choice, choose, name_of_vote, voters
+from dualq.offline.approximate.candidates import CLONE, DOUBTED, Candidate, Choice, choose, name_of_vote, voters
 from dualq.offline.approximate.cells import CellFit, CellTable, cell_table, doubts
 from dualq.offline.approximate.evaluation import (
     LEAST_EFFECTIVE,
@@ -198,6 +198,11 @@ def starts_of(rows: NumberRows, start: Start, discount: float) -> tuple[str, Sta
     raise LogError(f"start is {start!r}; where states are made of numbers it must be {right}", argument="start")
 
 
+def _price_words(prices: Sequence[float]) -> str:
+    word = "price" if len(prices) == 1 else "prices"
+    return f"{word} {', '.join(f'{price:.3g}' for price in prices)}"
+
+
 def _sample(rows: NumberRows, seed: int) -> NumberRows:
     """Some of the rows, drawn at random, in their order."""
     if len(rows) <= SAMPLE:
@@ -287,7 +292,8 @@ class Task:
         return {name: found[rule] for name, rule in named.items()}
 
     def _quickly(self, rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
-        return {"linear": learned_quickly(rows, discount, seed, self.asked.features)}
+        found = learned_quickly(rows, discount, seed, self.asked.features)
+        return {"linear": found["linear"], "linear, dual": found["dual"]}
 
     def _of_cells(self, rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
         """The policy of the cells; with limits, the one that keeps them."""
@@ -331,27 +337,45 @@ class Task:
     # ---- limits
 
     def limited(self, learner: str, bounds: Sequence[Words]) -> tuple[dict[str, Apart], list[PricedLimit]]:
-        """The policy of the lowest prices that keep the limits, and what became of these."""
-        name = "neural, tilted" if learner == "neural" else learner  # the most even of the three
+        """The policy that keeps the limits at the lowest prices, and what became of these.
+
+        Each of a learner's policies has prices of its own: the dual one, near to what was done, can be told where the
+        best action cannot. Of those that keep the limits, the one that is worth the most.
+        """
+        names = ["neural, tilted"] if learner == "neural" else ["linear", "linear, dual"]  # the most even of networks
         way = self._quickly if learner == "linear" else LEARNERS[learner]
 
-        def learned(prices: Array) -> tuple[Apart, Honest]:
-            self.begin(f"Learning ({learner}) at the prices {', '.join(f'{price:.3g}' for price in prices)}")
+        @cache
+        def learned_at(*prices: float) -> dict[str, Apart]:
+            self.begin(f"Learning ({learner}) at {_price_words(prices)}")
 
             def dear(rows: NumberRows, discount: float, seed: int) -> dict[str, Rule]:
-                return way(priced(rows, bounds, prices), discount, seed)
+                return way(priced(rows, bounds, np.array(prices)), discount, seed)
 
-            found = learned_apart(self.rows, dear, self.asked.discount, self.asked.seed)[name]
-            return found, honest(found, self.judges)
+            return learned_apart(self.rows, dear, self.asked.discount, self.asked.seed)
 
-        def costs(found: tuple[Apart, Honest]) -> dict[str, Estimate]:
-            return {bound.name: self._cost(found[1], bound.name) for bound in bounds}
+        def costs(one: Honest) -> dict[str, Estimate]:
+            return {bound.name: self._cost(one, bound.name) for bound in bounds}
 
-        found, prices = searched(self.rows, bounds, learned, costs)
-        return {name: found[0]}, [
-            PricedLimit(
-                bound.name, bound.sense, bound.bound, costs(found)[bound.name], self._logged_cost(bound.name), p
-            )
+        kept: list[tuple[str, Honest, Array]] = []
+        missed: list[InfeasibleError] = []
+        for name in names:
+            try:
+                found = searched(
+                    self.rows,
+                    bounds,
+                    lambda prices, name=name: honest(learned_at(*prices.tolist())[name], self.judges),
+                    costs,
+                )
+                kept.append((name, *found))
+            except InfeasibleError as error:
+                missed.append(error)
+        if not kept:
+            raise missed[-1]
+        name, one, prices = max(kept, key=lambda each: each[1].value - DOUBTED * each[1].error)
+        found = costs(one)
+        return {name: learned_at(*prices.tolist())[name]}, [
+            PricedLimit(bound.name, bound.sense, bound.bound, found[bound.name], self._logged_cost(bound.name), p)
             for bound, p in zip(bounds, prices.tolist(), strict=True)
         ]
 

@@ -85,12 +85,18 @@ def learned_linear(rows: NumberRows, discount: float, seed: int = 0) -> dict[str
     }
 
 
-def learned_quickly(rows: NumberRows, discount: float, seed: int = 0, given: FeaturesGiven | None = None) -> Rule:
-    """The rule of the saddle problem as it is, by one draw of the waves: for a search that learns many times."""
+def learned_quickly(
+    rows: NumberRows, discount: float, seed: int = 0, given: FeaturesGiven | None = None
+) -> dict[str, Rule]:
+    """The rules of the saddle problem as it is, by one draw of the waves: for a search that learns many times."""
     behaviour, rows = clone(rows, seed), followed(_some(rows, seed))
     phi = few_features(rows, seed) if given is None else features_given(given, rows)
     start = rows.starts if len(rows.starts) else rows.state
-    return LinearRule(phi, Saddle.of(rows, phi, discount, start).down_the_path().advantage, behaviour)
+    found = Saddle.of(rows, phi, discount, start).down_the_path()
+    return {
+        "linear": LinearRule(phi, found.advantage, behaviour),
+        "dual": DualRule(phi, found.advantage, behaviour, COOLER * found.tau),
+    }
 
 
 def learned_in(given: FeaturesGiven, rows: NumberRows, discount: float, seed: int = 0) -> dict[str, Rule]:

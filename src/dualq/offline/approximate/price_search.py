@@ -6,6 +6,8 @@ Search    p = 0; then from the spread of rewards over that of the cost, doubled 
           in ratio between the last that was too high and the first that was not. Within: estimate + 1.96 errors.
           A price at which the policy goes where the log never was is a wall: what is tried next lies before it.
 Gives     the policy of the lowest price that is within. Its costs are estimates: nothing is promised.
+          Each policy of a learner is searched by itself: a price may be a wall for the best action and none for the
+          dual policy, which stays near to what was done.
 
 Several limits have a price each: all that are exceeded are raised together, and the halving is along the line between.
 A limit from below is one on -c.

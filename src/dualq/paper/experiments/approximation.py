@@ -127,7 +127,7 @@ def at_once(side: int, rows: Rows, seed: int) -> TablePolicy:
         x = np.stack([np.asarray(values, float) for values in table.values()], axis=1)
         return coarse.weights(States(x, np.empty((len(x), 0), np.int64))).toarray()[:, 1:]  # an intercept is added
 
-    rule = learned_quickly(numbers_of(rows), source().mdp.discount, seed, weights)
+    rule = learned_quickly(numbers_of(rows), source().mdp.discount, seed, weights)["linear"]
     return on_grid(source().mdp, rule)
 
 
