@@ -559,6 +559,29 @@ def test_idle_threads_of_openblas_sleep_and_it_hears_of_that_before_it_is_loaded
     assert (done.returncode, done.stdout.split()) == (2, [known])
 
 
+def test_ibis_loads_the_compiler_of_duckdb_alone_and_any_other_when_it_is_asked_for():
+    code = """
+        import ast, sys
+        from importlib import import_module
+        from pathlib import Path
+        from dualq.app.cli import one_engine
+        one_engine.load_what_is_asked()
+        import ibis
+        print(ibis.duckdb.connect().sql("SELECT 6 * 7 AS x").to_pyarrow().column("x").to_pylist())
+        package = sys.modules[one_engine.COMPILERS]
+        there = {name.removeprefix(package.__name__ + ".") for name in sys.modules if name.startswith(package.__name__)}
+        print(sorted(there & {"athena", "bigquery", "duckdb", "postgres", "pyspark", "snowflake"}))
+        source = Path(package.__path__[0], "__init__.py").read_text()
+        named = [(line.module, one.name) for line in ast.walk(ast.parse(source)) if isinstance(line, ast.ImportFrom)
+                 for one in line.names if one.name.endswith("Compiler")]
+        others = [name for home, name in named if getattr(package, name) is not vars(import_module(home))[name]]
+        print(len(named) > 15, others, hasattr(package, "odd"))
+        print(package.postgres is import_module("ibis.backends.sql.compilers.postgres"))
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[42]", "['duckdb']", "True [] False", "True"]
+
+
 def test_asking_a_saved_policy_imports_little_more_than_numpy(tmp_path):
     dualq.learn(dualq.problems.machine_replacement(4).record(500, seed=0), certificate=None).save(tmp_path / "run")
     state = json.dumps(dualq.load(tmp_path / "run").policy.states[0])

@@ -29,6 +29,7 @@ from dualq.app.cli import (
     logs,
     look,
     models,
+    one_engine,
     paper,
     serve,
     studio,
@@ -54,6 +55,7 @@ def main() -> None:
     """Run the command line and exit with its code."""
     gc.set_threshold(1_000_000)  # a command makes many objects and few cycles: looking for these took a sixth of it
     sys.unraisablehook = not_lost
+    one_engine.load_what_is_asked()
     os.environ.setdefault("NPROC", "1")  # threads of XLA: on one, small networks take a quarter less time
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # 2^4 ticks; else every idle thread of it spins for 30 ms
     sys.stdout, sys.stderr = (stream or io.StringIO() for stream in (sys.stdout, sys.stderr))  # closed by >&-
