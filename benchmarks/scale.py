@@ -185,7 +185,7 @@ def rows_once(path, rows):
 LIBRARIES = """
 import gc; gc.set_threshold(1_000_000)
 import altair, duckdb, ibis, numba, numpy, pyarrow.compute, rich.console, scipy.linalg, scipy.sparse, scipy.special
-import typer._adapters, vl_convert
+import typer, vl_convert
 ibis.duckdb.connect()
 vl_convert.vegalite_to_svg({"mark": "point"})
 gc.freeze()

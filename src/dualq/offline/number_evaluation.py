@@ -5,7 +5,7 @@ was learned elsewhere over numbers. approximate/evaluation.py values it from the
 error; approximate/logged.py says what the log itself earned, by the same clusters of rows, so that the difference has
 an error of its own. Nothing is promised of functions of numbers. What stands for it:
 
-    effective_size   the share of the rows that speak for the rule; below 3 % it goes where the log never was
+    effective_size   the share of the rows that count for the rule; below 2% it goes where the log never was
     misfit           what a forest still foretells of what is left over; above 5 % no error is given
 """
 
@@ -227,7 +227,7 @@ class NumberEvaluation(Shown):
 
     @property
     def effective_size(self) -> float:
-        """The share of the rows that speak for the rule."""
+        """The share of the rows that count for the rule."""
         return self.found.effective_size
 
     @property
@@ -290,7 +290,7 @@ class NumberEvaluation(Shown):
             return found
         if not self.found.covered:
             found.append(
-                f"only {self.effective_size:.1%} of the log's rows speak for the policy (less than "
+                f"only {self.effective_size:.1%} of the log's rows count for the policy (less than "
                 f"{LEAST_EFFECTIVE:.0%}): it goes where the log never was, and no error is given"
             )
         elif not self.found.carried:

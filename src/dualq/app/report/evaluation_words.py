@@ -119,7 +119,7 @@ def no_error(e: AnyEvaluation) -> str:
         return e.withheld[0]
     if is_table(e):
         return f"{percent(e.unsupported)} of its decisions the log never saw"
-    return "too few rows of the log speak for it, or they do not fit together"
+    return "too few rows of the log count for it, or its value is no function of these columns"
 
 
 def brief(e: AnyEvaluation) -> str:
@@ -257,11 +257,11 @@ def amounts(e: AnyEvaluation) -> str:
 
 
 def support_words(e: NumberEvaluation) -> str:
-    """How much of the log speaks for a rule over numbers."""
+    """How much of the log counts for a rule over numbers."""
     return (
-        f"{percent(e.effective_size)} of the log's rows speak for this policy; below 2% it goes where the log never "
-        f"was. What is left over is foretold to {percent(max(e.misfit, 0.0))}; above {percent(e.most_misfit)} no error "
-        "is given."
+        f"{percent(e.effective_size)} of the log's rows count for this policy (effective sample size); below 2% it "
+        f"goes where the log never was. A forest predicts {percent(max(e.misfit, 0.0))} of what the value leaves "
+        f"unexplained (misfit); above {percent(e.most_misfit)} no error is given."
     )
 
 

@@ -32,6 +32,12 @@ LEARNERS = {
     "vote": "vote (of policies that are better)",
     "clone": "clone (imitates what was done so far)",
 }
+KINDS = {
+    "dual": "does what was done so far, but takes an action more often the more it gains",
+    "iterated": "takes the best action by fitted Q-iteration",
+    "supported": "takes the best of the actions that are not rare so far in such a state",
+    "tilted": "weighs what an action gains against how often it was taken, and takes the best",
+}
 CHANGE = (
     "To get a guarantee, cut the numbers into bins (--bins auto){}: then the policy is a table, and its bounds hold if "
     "the cells lose nothing that matters."
@@ -97,7 +103,7 @@ def summary_words(fit: NumberFit) -> str:
     )
 
 
-CANDIDATES = ("policy", "expected", "gain over so far", "speaks for it", "")
+CANDIDATES = ("policy", "expected", "gain over so far", "rows that count", "")
 
 
 def candidate_rows(fit: NumberFit) -> list[list[str]]:
@@ -116,11 +122,19 @@ def _cells(fit: NumberFit, one: Candidate) -> list[str]:
 def candidates_words(fit: NumberFit) -> list[str]:
     """What the table of candidates shows, and how one was chosen."""
     return [
-        "speaks for it: the share of the log's rows that count for this policy. Below 2% it goes where the log never "
-        "was, and no error is given.",
+        "rows that count: the share of the log's rows that say something about this policy (effective sample size). "
+        "Below 2% the policy goes where the log never was, and no error is given.",
+        *_kinds(fit),
         *([] if fit.limits else [CHOSEN]),
         fit.reason,
     ]
+
+
+def _kinds(fit: NumberFit) -> list[str]:
+    """What the kinds of policies are that a learner gives, where it gives several."""
+    kinds = dict.fromkeys(one.name.partition(", ")[2] for one in fit.candidates)
+    named = [f"{kind}: {KINDS[kind]}" for kind in kinds if kind in KINDS]
+    return [f"{'; '.join(named)}."] if named else []
 
 
 def earned(fit: NumberFit) -> str:

@@ -46,7 +46,7 @@ class Candidate:
     rule: Rule
     expected: Estimate  # without an error where it may not be believed
     gain: Estimate  # over what was logged
-    effective_size: float  # of the rows, those that speak for this policy
+    effective_size: float  # of the rows, those that count for this policy
     misfit: float  # R^2 of what the features leave over
     values: ActionValues = field(repr=False)  # what each action is worth, if the policy decides afterwards
     costs: dict[str, Estimate] = field(default_factory=dict)  # per step

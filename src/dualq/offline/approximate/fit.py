@@ -62,7 +62,7 @@ from dualq.proof import Certificate
 
 Array = np.ndarray
 
-NEAREST = 100  # rows that speak for a state
+NEAREST = 100  # rows that say something of a state
 ASKED = 400  # rows by which it is known how near they usually are
 MOST_POINTS = 1_000  # of a grid, on either side
 STEPS = 9  # values at which each column is tried, to see whether it matters

@@ -33,7 +33,7 @@ Learned = TypeVar("Learned")
 
 MARGIN = TWO_ERRORS
 DOUBLINGS, HALVINGS = 8, 3
-FEW_EVENTS = 30.0  # of a cost, among the rows that speak for a policy: fewer are rare
+FEW_EVENTS = 30.0  # of a cost, among the rows that count for a policy: fewer are rare
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def no_surer_than_counted(cost: Estimate, paid: Array, rows: float) -> Estimate:
     """A cost per step within what it ever was; where it is rare, no surer than a count in so many rows would be.
 
     With p its share of the range R: error^2 >= R^2 p (1 - p) / rows, where fewer than FEW_EVENTS are expected, and p is
-    at least 1 / rows. Few of the rows that speak for a policy show a rare failure, and an error that is estimated from
+    at least 1 / rows. Few of the rows that count for a policy show a rare failure, and an error that is estimated from
     what these few left over is too small; at worst none shows it, and there is nothing to estimate it from.
     """
     low, high = float(paid.min()), float(paid.max())
