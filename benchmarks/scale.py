@@ -1,6 +1,6 @@
 """Large: what `learn` costs as states and rows grow, what starting costs, and how large a saved fit is.
 
-uv run --all-extras --group bench python benchmarks/scale.py [--only learn exact rows start] [--long] [--beside SRC]
+uv run --group bench python benchmarks/scale.py [--only learn exact rows start report] [--long] [--beside SRC]
 
 learn     CPU seconds of the stages of `learn` with a certificate, on as many threads as there are cores, and the wall
           seconds of all; ten rows a state, beside one exact solve of the true model; a Garnet (5 actions, 4 successors)
@@ -15,6 +15,8 @@ rows      ten million rows of 14 states, in the order of time and in none: read_
 start     CPU seconds of commands, files in the cache of the disk and kernels compiled, as many threads as users have:
           the median of seven; and what of it the libraries take that `learn` loads, with one empty chart drawn.
           --beside: the same of another version, whose src/ is given, in turns
+report    the same of a log of 500 states with a limit: learning, learning with a report and its trade-off, the
+          trade-off alone; libraries and all
 
 Every size is a process of its own, so that its peak memory can be told.
 """
@@ -266,23 +268,51 @@ def rows_table(long):
     return markdown([*names.split("|"), "peak GB", "with blocks", "of the GROUP BY"], lines)
 
 
-def start_table(beside):
-    dualq = ["-m", "dualq"]
-    commands = {
-        "dualq --help": ([*dualq, "--help"], 0.15),
-        "dualq learn (the shipped log)": ([*dualq, "learn"], 1.5),
-        "dualq learn --out run (a report too)": ([*dualq, "learn", "--out", "run"], 1.5),
-        "dualq learn --json": ([*dualq, "learn", "--json"], ""),
-        "dualq act run": ([*dualq, "act", "run", "--state", '{"stock": 1, "season": "summer"}'], 0.3),
-        "the libraries of dualq learn alone": (["-c", LIBRARIES], ""),
-    }
+def spent_table(commands, beside, prepared=lambda folder: None):
+    """CPU seconds of commands, {name: (arguments, bar)}, in folders that were prepared."""
     with tempfile.TemporaryDirectory() as now, tempfile.TemporaryDirectory() as then:
         folders = {now: None} if beside is None else {now: None, then: str(Path(beside).resolve())}
+        for folder in folders:
+            prepared(Path(folder))
         lines = [
             [name, *(f"{seconds:.2f}" for seconds in started(one, folders)), bar]
             for name, (one, bar) in commands.items()
         ]
     return markdown(["command", "CPU s", *([] if beside is None else ["before, in turns"]), "bar"], lines)
+
+
+DUALQ = ("-m", "dualq")
+
+
+def start_table(beside):
+    commands = {
+        "dualq --help": ([*DUALQ, "--help"], 0.15),
+        "dualq learn (the shipped log)": ([*DUALQ, "learn"], 1.5),
+        "dualq learn --out run (a report too)": ([*DUALQ, "learn", "--out", "run"], 1.5),
+        "dualq learn --json": ([*DUALQ, "learn", "--json"], ""),
+        "dualq act run": ([*DUALQ, "act", "run", "--state", '{"stock": 1, "season": "summer"}'], 0.3),
+        "the libraries of dualq learn alone": (["-c", LIBRARIES], ""),
+    }
+    return spent_table(commands, beside)
+
+
+def with_a_fault(folder, states=500, rows=200_000):
+    """A log of a Garnet, in which every pair has a probability of its own that a fault is recorded."""
+    recorded(simulated("Garnet", states).mdp, rows, folder / "log.parquet")
+    table, rng = pq.read_table(folder / "log.parquet"), np.random.default_rng(1)
+    risk = 0.4 * rng.random((states, 5))[table["s"], table["a"]]
+    pq.write_table(table.append_column("fault", pa.array(rng.random(rows) < risk)), folder / "log.parquet")
+
+
+def report_table(beside):
+    roles = "--state s --action a --reward r --next-state n --cost fault --discount 0.9 --limit fault<=0.15"
+    learn = [*DUALQ, "learn", "log.parquet", *roles.split()]
+    commands = {
+        "dualq learn --limit (500 states)": (learn, ""),
+        "dualq learn --limit --out run (report and trade-off too)": ([*learn, "--out", "run"], "2 more"),
+        "dualq frontier run": ([*DUALQ, "frontier", "run", "--limit", "fault", "--out", "curve.svg"], 2),
+    }
+    return spent_table(commands, beside, with_a_fault)
 
 
 ONCE = {
@@ -293,11 +323,12 @@ ONCE = {
     "bare": lambda path: bare_once(path),
 }
 TABLES = {"learn": learn_table, "exact": exact_table, "rows": rows_table}
+COMMANDS = {"start": start_table, "report": report_table}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=[*TABLES, "start"], default=[*TABLES, "start"])
+    parser.add_argument("--only", nargs="+", choices=[*TABLES, *COMMANDS], default=[*TABLES, *COMMANDS])
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--beside", metavar="SRC")
     parser.add_argument("--once", nargs="+", help=argparse.SUPPRESS)
@@ -310,7 +341,7 @@ def main():
         return
     load = f"Load average {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores. CPU seconds.\n\n"
     for what in given.only:
-        table = start_table(given.beside) if what == "start" else TABLES[what](given.long)
+        table = COMMANDS[what](given.beside) if what in COMMANDS else TABLES[what](given.long)
         publish(f"Large: {what} (benchmarks/scale.py)", load + table)
 
 
