@@ -180,14 +180,17 @@ def test_an_action_that_was_hardly_ever_taken_is_no_choice():
     assert LinearRule(phi, best, seldom, least=0.01)(numbers([1.0])).tolist() == [[0.0, 1.0]]
 
 
-def test_a_vote_is_counted_state_by_state_and_the_first_decides_a_tie():
+def test_a_vote_is_counted_state_by_state_with_the_weights():
     rng, A, n = np.random.default_rng(5), 3, 200
-    drawn = [rng.dirichlet(np.ones(A), n), np.eye(A)[rng.integers(A, size=n)], np.eye(A)[rng.integers(A, size=n)]]
-    for tables in (drawn, drawn[1:]):  # two that are certain leave ties
-        rules = tuple(lambda states, table=table: table for table in tables)
-        found = VoteRule(rules)(numbers(np.arange(float(n))))
+    tables = [rng.dirichlet(np.ones(A), n), np.eye(A)[rng.integers(A, size=n)], np.eye(A)[rng.integers(A, size=n)]]
+    rules = tuple(lambda states, table=table: table for table in tables)
+    found = {
+        weights: VoteRule(rules, weights)(numbers(np.arange(float(n))))
+        for weights in ((1.0, 1.5, 1.8), (1.0, 0.9, 0.1))
+    }
+    for weights, taken in found.items():
         for i in range(n):
-            votes = [sum(table[i, a] for table in tables) for a in range(A)]
-            most = [a for a in range(A) if votes[a] > max(votes) - 1e-5]
-            assert found[i, max(most, key=lambda a: tables[0][i, a])] == 1.0, (i, votes)
-        assert (found.sum(axis=1) == 1.0).all()
+            votes = [sum(w * table[i, a] for w, table in zip(weights, tables, strict=True)) for a in range(A)]
+            assert taken[i].tolist() == [float(votes[a] == max(votes)) for a in range(A)], (i, votes)
+    one, other = found.values()
+    assert (one != other).any()

@@ -46,9 +46,10 @@ CELLS = " or cells (--approximation partition)"
 KEPT = {"proven": "guaranteed", "estimated": "expected, not guaranteed", "missed": "no"}
 CHOSEN = (
     "How one is chosen: in every state, the policies whose gain exceeds its standard error (±) vote, if they are three "
-    "or more. The vote is recommended if its own gain exceeds two standard errors. If it does not: of the policies "
-    "whose gain exceeds two, the one with the largest gain minus half a standard error. If there is none, dualq "
-    "recommends what was done so far, or one to try if no policy can be judged."
+    "or more. Each vote counts as much as its gain minus half a standard error. The vote is recommended if its own "
+    "gain exceeds two standard errors. If it does not: of the policies whose gain exceeds two, the one with the "
+    "largest gain minus half a standard error. If there is none, dualq recommends what was done so far, or one to try "
+    "if no policy can be judged."
 )
 
 

@@ -5,9 +5,9 @@ Usable   a candidate whose expectation has an error: its features carry the valu
          was (effective size of mu above LEAST_EFFECTIVE)
 Better   than what was logged is a usable candidate whose gain is more than one error of the difference; clearly
          better, more than two
-Vote     Where three or more are better they vote in every state, and the vote is one more candidate. What one learner
-         gets wrong by the luck of its rows, or by what it can say, others seldom get wrong alike; and the vote was
-         not picked because it looks best
+Vote     Where three or more are better they vote in every state, each with its gain less half an error as its weight,
+         and the vote is one more candidate. What one learner gets wrong by the luck of its rows, or by what it can say,
+         others seldom get wrong alike; and the vote was not picked because it looks best
 Rule     the vote, if it is clearly better; else, of those that are, the one with the largest gain less half an error.
          Where there is none: the clone, which does what was logged
 To try   Where nothing is usable, since features do not carry the values and for no other reason, errors are too small
@@ -141,7 +141,7 @@ def choose(candidates: Sequence[Candidate]) -> Choice:
             "therefore recommended.",
         )
     if votes := [i for i in better if candidates[i].is_vote]:
-        why = "is clearly better than what was done so far: in every state, the policies better by one error vote."
+        why = "is clearly better than what was done so far. In every state, the policies better by one error vote."
         return Choice(votes[0], f"The vote of several policies {why}")
     if better == [best]:
         return Choice(best, f"Only the {names[best]} policy is clearly better than what was done so far.")

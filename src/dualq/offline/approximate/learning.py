@@ -83,7 +83,7 @@ def learn_numbers(opened: Read, asked: Asked, begin: Begin) -> NumberFit:
     candidates = [task.judged(name, one) for name, one in found.items()]
     if not limits and (voting := voters(candidates)):
         name = name_of_vote(voting)
-        found[name] = vote_of([found[one.name] for one in voting])
+        found[name] = vote_of([found[one.name] for one in voting], [one.worth for one in voting])
         candidates.insert(-1, task.judged(name, found[name]))  # the clone stays the last
     choice = Choice(0, _kept(names[0], candidates)) if limits else choose(candidates)
     chosen = candidates[choice.place]
@@ -130,9 +130,9 @@ def _learned(task: Task, names: Sequence[str]) -> tuple[dict[str, Apart], Sequen
     return {**found, CLONE: clone}, limits
 
 
-def vote_of(voting: Sequence[Apart]) -> Apart:
-    """The vote of rules; those of the halves vote too."""
-    return Apart(*(VoteRule(rules) for rules in zip(*voting, strict=True)))
+def vote_of(voting: Sequence[Apart], weights: Sequence[float]) -> Apart:
+    """The vote of rules; those of the halves vote with the same weights."""
+    return Apart(*(VoteRule(rules, tuple(weights)) for rules in zip(*voting, strict=True)))
 
 
 def _kept(learner: str, candidates: Sequence[Candidate]) -> str:

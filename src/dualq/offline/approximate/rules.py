@@ -4,7 +4,7 @@ cells       the probabilities of the cell that a state is in
 logistic    softmax of phi(s)'W
 linear      the largest of phi(s)'W among the actions that a clone takes with probability 3% or more
 dual        drawn from those, with probabilities proportional to clone(a|s) f*'(phi(s)'W / tau): the dual of the saddle
-vote        the action to which several rules together give the largest probability
+vote        the action to which several rules together give the largest probability, each with a weight of its own
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from dualq.offline.approximate.tree import Tree, matrix_of
 
 Array = np.ndarray
 
-DECIDES = 1e-6  # how much more the first vote counts: only where others leave a tie
 LOWEST = 300.0  # of y: a state whose actions are all far below 0 still has one that is taken
 
 
@@ -86,14 +85,14 @@ class DualRule:
 
 @dataclass(frozen=True, eq=False)
 class VoteRule:
-    """The action to which several rules together give the largest probability; the first of them decides a tie."""
+    """The action to which several rules together give the largest probability, each of them with its weight."""
 
     rules: tuple[Rule, ...]
+    weights: tuple[float, ...]
 
     def __call__(self, states: States) -> Array:
         """(n, A)."""
-        first, *others = (rule(states) for rule in self.rules)
-        return best(sum(others, start=(1.0 + DECIDES) * first))
+        return best(np.sum([w * rule(states) for w, rule in zip(self.weights, self.rules, strict=True)], axis=0))
 
 
 def density(y: Array) -> Array:
