@@ -133,6 +133,26 @@ def test_a_write_that_dies_leaves_the_old_file_and_nothing_else(tmp_path, monkey
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
 
 
+def test_what_is_written_in_pieces_is_whole_and_ctrl_c_between_them_leaves_the_old_file(tmp_path, monkeypatch):
+    path, content, brought = tmp_path / "a.bin", np.random.default_rng(0).bytes(3 * 7 + 2), []
+    monkeypatch.setattr(files, "PIECE", 7)
+    monkeypatch.setattr(files.os, "fsync", lambda file: brought.append(os.fstat(file).st_size))
+    write_whole(path, content)
+    assert path.read_bytes() == content
+    assert brought == [7, 14, 21, 23]
+
+    def interrupted(file):
+        if os.fstat(file).st_size > 7:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(files.os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(path, content[::-1])
+    assert path.read_bytes() == content
+    write_whole(tmp_path / "empty", b"")
+    assert (tmp_path / "empty").read_bytes() == b""
+
+
 def test_folders_are_made_and_the_file_is_readable_as_any_other(tmp_path):
     path = tmp_path / "new" / "folder" / "a.txt"
     write_whole(path, b"content")

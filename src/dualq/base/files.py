@@ -34,6 +34,7 @@ except ImportError:  # on Windows
     fcntl = None
 
 Array = np.ndarray
+PIECE = 1 << 24  # bytes that are written and brought to the disk at a time: Ctrl-C waits for one call to end
 LEFT_OVER_AFTER = 60.0  # seconds: a process of another machine that shares the folder may still write
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
@@ -46,7 +47,7 @@ class Tagged(Protocol):
     tag: ClassVar[str]
 
 
-def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
+def write_whole(path: str | os.PathLike[str], content: bytes | memoryview) -> None:
     """Write a file so that whoever opens it sees the old content or the new, never a part.
 
     A device or a pipe has no parts to hide, and is written to as it is; of a link, the file that it leads to.
@@ -71,11 +72,12 @@ def _named(path: Path) -> Generator[None, None, None]:
         raise
 
 
-def _replace(path: Path, content: bytes) -> None:
+def _replace(path: Path, content: bytes | memoryview) -> None:
     with written_aside(path) as part, open(part, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+        for i in range(0, len(content), PIECE):
+            file.write(content[i : i + PIECE])
+            file.flush()
+            os.fsync(file.fileno())
 
 
 @contextlib.contextmanager
@@ -163,7 +165,7 @@ def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, ArrayLike], s
         for name, array in named.items():
             with packed.open(f"{name}.npy", "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, array, allow_pickle=False)
-    write_whole(path, buffer.getvalue())
+    write_whole(path, buffer.getbuffer())
 
 
 def load_arrays(path: str | os.PathLike[str]) -> dict[str, Array]:
