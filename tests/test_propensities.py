@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 import dualq
-from dualq.app.report.evaluation_words import weighted_words
+from dualq.app.report.evaluation_words import guarantees, weighted_words
 from dualq.base.errors import LogError
 from dualq.offline.weighting import weighted_value
 
@@ -138,3 +138,89 @@ def test_without_propensities_nothing_is_weighed():
     e = dualq.evaluate(bandit(50, 0), {0: 1, 1: 1, 2: 1}, certificate=None, **ONE_STEP | {"propensity": None})
     assert e.weighted is None
     assert weighted_words(e) == []
+
+
+# ---- states made of numbers: the same weights, of a rule
+
+
+def continuous_bandit(rows, seed):
+    """A number decides how likely action 1 is, and what it pays."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=rows)
+    chance = 1.0 / (1.0 + np.exp(-x))
+    a = (rng.random(rows) < chance).astype(int)
+    paid = (rng.random(rows) < np.where(a == 1, 0.4 + 0.3 * (x > 0.0), 0.5)).astype(float)
+    return {"x": x, "act": a, "paid": paid, "p": np.where(a == 1, chance, 1.0 - chance)}
+
+
+NUMBERS = {**ONE_STEP, "state": "x", "numbers": "x"}
+RULE = "act = 1 if x > 0.3 else 0"
+
+
+def test_rules_over_numbers_are_weighed_as_a_loop_does():
+    log = continuous_bandit(900, 0)
+    e = dualq.evaluate(log, RULE, **NUMBERS)
+    W = [(a == int(x > 0.3)) / p for x, a, p in zip(log["x"], log["act"], log["p"], strict=True)]
+    value = sum(w * r for w, r in zip(W, log["paid"], strict=True)) / sum(W)
+    assert e.weighted.value == pytest.approx(value)
+    assert (e.weighted.episodes, e.weighted.unit, e.weighted.range_known) == (900, "row", True)
+    low, high = e.weighted.low, e.weighted.high
+    bounds = f"Guaranteed (95%): this policy earns {low:.4g} to {high:.4g}, by the logged propensities"
+    assert guarantees(e)[0].startswith(bounds)
+    assert e.summary()["weighted"]["low"] == low
+
+
+def test_episodes_of_numbers_are_weighed_as_those_of_labels_are():
+    """The same rows, read as labels and as numbers: weights do not ask what a state is."""
+    log, told = fixed_steps(400, 5), {**EPISODES, "propensity": "p", "reward_range": (0.0, 1.0), "discount": 0.9}
+    labels = dualq.evaluate(log, {0: 1, 1: 0}, certificate=None, **told).weighted
+    numbers = dualq.evaluate(log, "a = 1 if s < 0.5 else 0", numbers="s", **told).weighted
+    assert numbers == pytest.approx(labels) if isinstance(numbers, float) else numbers == labels
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ({"start": "log"}, "value is not measured where episodes begin"),
+        ({"terminal": None, "truncated": "last"}, "some episodes were cut off"),
+        ({"skip_bad": True}, "rows were set aside"),
+    ],
+)
+def test_why_returns_of_numbers_cannot_be_weighed(told, why):
+    log = fixed_steps(60, 2)
+    if "skip_bad" in told:
+        log["r"] = np.where(np.arange(180) == 7, np.nan, log["r"])
+    log.pop("done") if "truncated" in told else None
+    words = {**EPISODES, "propensity": "p", "discount": 0.9, "numbers": "s", **told}
+    e = dualq.evaluate(log, "a = 1", **words)
+    assert e.weighted is None
+    assert why in e.summary()["not_weighted"]
+    assert why in weighted_words(e)[0]
+    assert guarantees(e)[0].startswith("Nothing is guaranteed")
+
+
+@pytest.mark.parametrize("words", [ONE_STEP, {**NUMBERS, "approximation": "linear"}], ids=["labels", "numbers"])
+def test_rows_that_chose_a_policy_do_not_weigh_it(words):
+    rows = bandit(600, 1) if words["state"] == "segment" else continuous_bandit(600, 1)
+    later = bandit(600, 2) if words["state"] == "segment" else continuous_bandit(600, 2)
+    reading = {name: told for name, told in words.items() if name not in ("discount", "approximation")}
+    log, discount = dualq.read_log(rows, **reading), {"discount": words["discount"]}
+    fit = dualq.learn(log, **discount, **{k: v for k, v in words.items() if k == "approximation"})
+    here = dualq.evaluate(log, fit, **discount)
+    there = dualq.evaluate(dualq.read_log(later, **reading), fit, **discount)
+    assert here.learned_here
+    assert here.weighted is None
+    assert "learned from these rows" in weighted_words(here)[0]
+    assert there.weighted is not None
+
+
+def test_a_fit_over_numbers_is_known_by_its_rows_and_not_by_how_many_they_are():
+    words = {name: told for name, told in NUMBERS.items() if name not in ("discount", "propensity")}
+    logs = [dualq.read_log(continuous_bandit(600, seed), **words) for seed in (1, 2)]
+    fit = dualq.learn(logs[0], discount=0.0, approximation="linear")
+    here, there = (dualq.evaluate(log, fit, discount=0.0) for log in logs)
+    assert here.learned_here
+    assert here.expected == fit.expected
+    again = dualq.evaluate(logs[1], fit.policy, discount=0.0)  # of a policy nobody knows where it was learned
+    assert not there.learned_here
+    assert there.expected == again.expected

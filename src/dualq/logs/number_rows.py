@@ -37,6 +37,8 @@ class NumberRows:
     begins: Array | None = None  # the first row of each episode; None: each change of `episode`
     reward_range: Range | None = None  # what rewards can be, where somebody said so
     cost_ranges: Mapping[str, Range] = field(default_factory=dict)  # the same of costs
+    propensity: Array | None = None  # with which probability the action was taken, where that was recorded
+    not_whole: str | None = None  # why not all episodes are here from their first row to their end
 
     def __len__(self) -> int:
         return self.a.size
@@ -79,6 +81,7 @@ class NumberRows:
             episode=self.episode[which],
             costs={name: cost[which] for name, cost in self.costs.items()},
             begins=self.first[which],
+            propensity=None if self.propensity is None else self.propensity[which],
         )
 
     def in_first_half(self, seed: int = 0) -> Array:

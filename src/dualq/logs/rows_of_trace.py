@@ -59,6 +59,8 @@ def rows_of_trace(
         {cost: values[rows] for cost, values in trace.costs.items()},
         has_episodes,
         trace.first[rows],
+        propensity=None if trace.propensity is None else trace.propensity[rows],
+        not_whole=trace.not_whole,
     )
 
 

@@ -12,7 +12,7 @@ from dualq.offline.judging import Judge, PolicyCertificate
 from dualq.offline.limited.parsing import LimitsGiven
 from dualq.offline.number_evaluation import NumberEvaluation, NumberTask, evaluate_numbers
 from dualq.offline.stages import Read, check_words, count, model, read
-from dualq.offline.weighting import weighted_value
+from dualq.offline.weighting import LEARNED_HERE, weighted_value
 
 
 @door
@@ -97,5 +97,7 @@ def judged(judge: Judge, given: GivenPolicy, assumed: tuple[str, ...], begin: Ca
     opened, where = modelled.counted.read, modelled.counted.where
     known = counts.reward_range, counts.range_known
     weighted = weighted_value(opened.log, given.table.matrix, modelled.discount, where, judge.confidence, *known)
+    if weighted is not None and given.digest == counts.digest():
+        weighted = LEARNED_HERE
     of_policy = None if promise is None else PolicyCertificate(promise)
     return Evaluation(judge, given, of_policy, limits, weighted, assumed)

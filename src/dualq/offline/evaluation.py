@@ -38,7 +38,7 @@ from dualq.offline.stages import Modelled
 from dualq.offline.summary import certificate_summary, estimate_summary
 from dualq.offline.trust import verdict
 from dualq.offline.trusted import Trusted
-from dualq.offline.weighting import Weighted
+from dualq.offline.weighting import Weighted, doubts, weighted_summary
 
 Array = np.ndarray
 
@@ -280,18 +280,7 @@ class Evaluation(Trusted, Shown):
                 f"the policy spends {self.unsupported:.0%} of its time in decisions that the log never saw: what it "
                 "earns there is a guess, and no error is given"
             )
-        weighted = self.weighted
-        if weighted is not None and weighted.hopeless:
-            found.append(
-                f"the logged propensities are next to no use here: {weighted.episodes:,} {weighted.unit}s count as "
-                f"{weighted.effective_size:.3g} of equal weight, since the log hardly ever did what the policy does"
-            )
-        elif weighted is not None and not weighted.low <= self.expected.value <= weighted.high:
-            found.append(
-                f"the log's own returns, weighed by the propensities, say {weighted.low:.4g} to {weighted.high:.4g} "
-                f"({weighted.confidence:.0%}), and the model {self.expected.value:.4g}: the state may miss something "
-                "that decisions were based on, or the propensities are wrong"
-            )
+        found += doubts(self.weighing, self.expected.value)
         return found
 
     # ---- what leaves the room
@@ -316,7 +305,7 @@ class Evaluation(Trusted, Shown):
             "difference": estimate_summary(self.difference),
             "returns": None if self.returns is None else estimate_summary(self.returns),
             "certificate": None if promise is None else _bounds_summary(promise),
-            "weighted": None if self.weighted is None else _weighted_summary(self.weighted),
+            "weighted": weighted_summary(self.weighing),
             "not_weighted": self.weighing if isinstance(self.weighing, str) else None,
             "verdict": self.verdict,
             "promised": self.promised,
@@ -374,10 +363,6 @@ def _bounds_summary(promise: PolicyCertificate) -> dict[str, object]:
     """Of this policy; what else the certificate says stands beside it."""
     whole = certificate_summary(promise.whole)
     return whole | {"upper": promise.upper, "any_policy": promise.any_policy, "improvement": list(promise.improvement)}
-
-
-def _weighted_summary(weighted: Weighted) -> dict[str, object]:
-    return dataclasses.asdict(weighted) | {"hopeless": weighted.hopeless, **estimate_summary(weighted.estimate)}
 
 
 def limit_summary(limit: GivenLimit) -> dict[str, object]:

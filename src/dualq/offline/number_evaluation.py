@@ -3,46 +3,44 @@
 A rule is a function of the state's columns: a Python function, a line such as `order = 6 if stock <= 1 else 0`, or what
 was learned elsewhere over numbers. approximate/evaluation.py values it from the rows alone, doubly robust, with its
 error; approximate/logged.py says what the log itself earned, by the same clusters of rows, so that the difference has
-an error of its own. Nothing is promised of functions of numbers. What stands for it:
+an error of its own. Nothing is promised of functions of numbers, but by the propensities of a log that has them
+(weighting.py): these need no model. What stands for it:
 
     effective_size   the share of the rows that count for the rule; below 2% it goes where the log never was
-    misfit           what a forest still foretells of what is left over; above 5 % no error is given
+    misfit           what a forest still predicts of what is left over; above 5 % no error is given
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import cast
 
 import numpy as np
 
 from dualq._version import __version__
-from dualq.base import DualqError, Label, LabelLike, LogError, States, door
+from dualq.base import LogError, States, door
 from dualq.logs import Finding, NumberRows, Start, number_checks
-from dualq.model import FunctionPolicy, Policy, Rule
+from dualq.model import FunctionPolicy, Rule
 from dualq.offline.approximate.candidates import Candidate
 from dualq.offline.approximate.evaluation import LEAST_EFFECTIVE, Evaluator, most_misfit
 from dualq.offline.approximate.evaluation import Evaluation as Found
-from dualq.offline.approximate.fit import BEYOND, NumberFit
+from dualq.offline.approximate.fit import BEYOND
 from dualq.offline.approximate.learning import LEVEL, check_labels, check_rows, starts_of
 from dualq.offline.approximate.logged import Logged, logged
 from dualq.offline.approximate.price_search import limits_on
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.evaluation import EVALUATION, limit_summary, made_folder, write_summary
-from dualq.offline.fit import Fit
 from dualq.offline.given_policies import PolicyGiven
 from dualq.offline.judging import CostOf, GivenLimit, scaled
 from dualq.offline.limited.parsing import LimitsGiven
-from dualq.offline.one_line_rules import OneLineRule, is_rule, parsed
-from dualq.offline.saved.loading import load
+from dualq.offline.number_policies import number_rule
 from dualq.offline.shown import PagesOf, Shown
 from dualq.offline.stages import Read
 from dualq.offline.summary import estimate_summary
 from dualq.offline.trust import AGAINST, verdict
+from dualq.offline.weighting import LEARNED_HERE, Weighted, doubts, weighted_rule, weighted_summary
 
 Array = np.ndarray
 
@@ -120,13 +118,14 @@ def evaluate_numbers(
 
 def judged_log(judge: NumberJudge, name: str) -> NumberEvaluation:
     """What was logged, by its own returns, beside rules that were judged."""
-    return NumberEvaluation(judge, "what was done so far", None, judge.logged.evaluation, None, name)
+    return NumberEvaluation(judge, "what was done so far", None, judge.logged.evaluation, name=name)
 
 
 def judged_rule(judge: NumberJudge, policy: PolicyGiven, name: str = "this policy") -> NumberEvaluation:
     """A rule, however it is given, judged by a log that is ready."""
-    source, rule, learned = number_rule(policy, judge)
-    return NumberEvaluation(judge, source, rule, judge.found(rule), learned, name)
+    given = number_rule(policy, judge.rows, judge.task.discount, judge.where)
+    found = judge.found(given.rule)
+    return NumberEvaluation(judge, given.source, given.rule, found, given.learned, given.chosen_here, name)
 
 
 @door
@@ -139,6 +138,7 @@ class NumberEvaluation(Shown):
     rule: Rule | None = field(repr=False)  # None: what was logged
     found: Found = field(repr=False)
     learned: Candidate | None = None  # of the fit that learned it from this very log
+    chosen_here: bool = False  # whether these rows chose it, for whatever question
     name: str = "this policy"
     version: str = __version__
 
@@ -225,6 +225,21 @@ class NumberEvaluation(Shown):
         state = self.judge.rows.state
         return np.allclose(self.rule(state), other.rule(state), rtol=0.0, atol=1e-9)
 
+    @cached_property
+    def weighing(self) -> Weighted | str | None:
+        """Its value by the log's own returns, where propensities were recorded (weighting.py); or why not."""
+        judge = self.judge
+        if self.rule is None or judge.rows.propensity is None:
+            return None
+        if self.chosen_here:
+            return LEARNED_HERE
+        return weighted_rule(judge.rows, self.rule, judge.task.discount, judge.where, self.confidence)
+
+    @property
+    def weighted(self) -> Weighted | None:
+        """The same; None where there are no propensities, or they are no use."""
+        return self.weighing if isinstance(self.weighing, Weighted) else None
+
     @property
     def effective_size(self) -> float:
         """The share of the rows that count for the rule."""
@@ -295,7 +310,7 @@ class NumberEvaluation(Shown):
             )
         elif not self.found.carried:
             found.append("the value is no function of these columns, as far as the rows tell: no error is given")
-        return found
+        return found + doubts(self.weighing, self.expected.value)
 
     # ---- what leaves the room
 
@@ -319,6 +334,8 @@ class NumberEvaluation(Shown):
             "difference": estimate_summary(self.difference),
             "effective_size": self.effective_size,
             "misfit": None if self.rule is None else self.misfit,
+            "weighted": weighted_summary(self.weighing),
+            "not_weighted": self.weighing if isinstance(self.weighing, str) else None,
             "certificate": None,
             "verdict": self.verdict,
             "promised": False,
@@ -345,119 +362,3 @@ class NumberEvaluation(Shown):
         path = made_folder(folder) / EVALUATION
         write_summary(path, self.summary())
         return [str(path)]
-
-
-# ---- rules from whatever was given
-
-
-def number_rule(policy: PolicyGiven, judge: NumberJudge) -> tuple[str, Rule, Candidate | None]:
-    """Where a rule came from, the rule over the log's own columns, and the candidate, if it was learned from it."""
-    rows = judge.rows
-    if isinstance(policy, str | os.PathLike) and Path(policy).is_dir():
-        _, rule, learned = number_rule(load(policy), judge)
-        return str(policy), rule, learned
-    if isinstance(policy, str) and is_rule(policy):
-        line = parsed(policy, rows.columns.names, rows.actions.names, rows.columns.categories)
-        return f'the rule "{line.text}"', _OfLine(line, rows), None
-    if isinstance(policy, NumberFit):
-        here = policy.read.source == judge.read.source and policy.rows == len(rows)
-        here = here and policy.discount == judge.task.discount and policy.where == judge.where
-        return "the fit", _moved(policy.policy, rows), policy.chosen if here else None
-    if isinstance(policy, FunctionPolicy):
-        return "the policy", _moved(policy, rows), None
-    if isinstance(policy, Fit):  # of bins: asked state by state
-        return "the fit", _OfFunction(lambda state: policy.policy.probabilities(policy.label(state)), rows), None
-    if isinstance(policy, Policy):
-        return "the policy", _OfFunction(policy.probabilities, rows), None
-    if callable(policy):
-        name = getattr(policy, "__name__", "function")
-        return f"the function {name}", _OfFunction(cast("Callable[[LabelLike], object]", policy), rows), None
-    right = "a function of the state, a rule such as order = 6 if stock <= 1 else 0, or a run"
-    raise LogError(
-        f"the log's state has numbers ({', '.join(rows.columns.numbers)}), so its policy must be {right}; or cut the "
-        "numbers into bins (--bins)",
-        argument="policy",
-    )
-
-
-def _moved(policy: FunctionPolicy, rows: NumberRows) -> Rule:
-    """The rule of a policy with places of its own, over the columns and actions of this log."""
-    mine, theirs = rows.columns, policy.columns
-    if mine.names != theirs.names or mine.numbers != theirs.numbers:
-        names = ", ".join(theirs.names), ", ".join(mine.names)
-        raise LogError(f"the policy's states have the columns {names[0]}, and the log's {names[1]}", argument="policy")
-    at = np.array([policy.actions.index(label) for label in rows.actions], np.int64)
-
-    def rule(states: States) -> Array:
-        chances = policy.rule(_recoded(states, rows, theirs.categories))[:, at]
-        return chances / np.maximum(chances.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-
-    return rule
-
-
-def _recoded(states: States, rows: NumberRows, categories: Mapping[str, tuple[Label, ...]]) -> States:
-    columns = []
-    for j, (name, labels) in enumerate(rows.columns.categories.items()):
-        known = {label: place for place, label in enumerate(categories[name])}
-        places = np.array([*(known.get(label, -1) for label in labels), -1], np.int64)
-        columns.append(places[states.categories[:, j]])
-    return States(states.numbers, np.array(columns, np.int64).reshape(len(columns), len(states)).T)
-
-
-@dataclass(frozen=True, eq=False)
-class _OfLine:
-    """A rule in one line, over many states at once."""
-
-    line: OneLineRule
-    rows: NumberRows
-
-    def __call__(self, states: States) -> Array:
-        columns = self.rows.columns
-        table = {name: states.numbers[:, j] for j, name in enumerate(columns.numbers)}
-        for j, (name, labels) in enumerate(columns.categories.items()):
-            known = np.array([*labels, None], object)
-            table[name] = known[states.categories[:, j]]
-        return _chances(self.line(table).tolist(), self.rows, self.line.text)
-
-
-@dataclass(frozen=True, eq=False)
-class _OfFunction:
-    """A function of one state, asked state by state; of one column it gets the number alone."""
-
-    function: Callable[[LabelLike], object]
-    rows: NumberRows
-
-    def __call__(self, states: States) -> Array:
-        columns, alone = self.rows.columns, len(self.rows.columns.names) == 1
-        answers = []
-        for i in range(len(states)):
-            state = columns.named(states, i)
-            try:
-                answers.append(self.function(next(iter(state.values())) if alone else state))
-            except DualqError:
-                raise
-            except Exception as error:
-                raise LogError(f"the function failed in {state}: {type(error).__name__}: {error}") from error
-        return _chances(answers, self.rows, "the function")
-
-
-def _chances(answers: list[object], rows: NumberRows, source: str) -> Array:
-    """(n, A) probabilities from actions, or from {action: probability}."""
-    places = {label: place for place, label in enumerate(rows.actions)}
-    found = np.zeros((len(answers), len(places)))
-    for i, answer in enumerate(answers):
-        for label, p in answer.items() if isinstance(answer, Mapping) else ((answer, 1.0),):
-            place = places.get(_plain(label))
-            if place is None:
-                known = ", ".join(map(repr, list(places)[:8]))
-                wrong = f"{source} gives {label!r}, which is no action of the log"
-                raise LogError(f"{wrong}; its actions are {known}", value=label)
-            found[i, place] += float(p)
-    if not np.allclose(found.sum(axis=1), 1.0, atol=1e-6):
-        raise LogError(f"{source} gives probabilities that sum to {found.sum(axis=1).min():g}; they must sum to 1")
-    return found
-
-
-def _plain(label: object) -> Label:
-    """A number as Python has it: 6.0 and 6 are one action already."""
-    return cast(Label, label.item() if isinstance(label, np.generic) else label)

@@ -12,22 +12,28 @@ state. The price is variance: W is a product, so this is for single decisions an
                needed, and it holds for any number of episodes
     size       (sum W)^2 / sum W^2: as many episodes of equal weight would tell as much. With less than FEWEST the
                weights are hopeless, and no error is given
+
+All of it is of a policy that these rows did not choose: one that was learned from them is not weighed by them.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from dualq.base import LogError
-from dualq.logs import Log, TableLog, Trace
+from dualq.logs import Log, NumberRows, TableLog
+from dualq.model import Rule
 from dualq.offline.careful.selection_bias import Estimate
+from dualq.offline.summary import estimate_summary
 from dualq.proof import Ledger, weighted_bounds
 
 Array = np.ndarray
 
 FEWEST = 30.0  # episodes of equal weight
+LEARNED_HERE = "this policy was learned from these rows, which flatter it; a later log would tell"
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,7 @@ class Weighted:
     longest: int  # steps of an episode
     unit: str  # "row" or "episode"
     range_known: bool  # whether somebody said what rewards can be
+    reward_range: tuple[float, float]  # what they can be, or else what they were
     returns_range: tuple[float, float]  # what a return can be
 
     @property
@@ -71,46 +78,82 @@ def weighted_value(
     trace = log.propensity_rows() if isinstance(log, TableLog) else None
     if trace is None or trace.propensity is None:
         return None
-    single = discount == 0.0 and where == "log"
-    try:
-        episode = np.arange(len(trace)) if single else _episodes(trace, where)
-    except LogError as why:
-        return str(why)
-    used = ~trace.bad if single else np.ones(len(trace), bool)
-    return _weighed(trace, policy, discount, episode, used, confidence, reward_range, range_known)
+    if why := _why_not(discount, where, trace.not_whole):
+        return why
+    used = ~trace.bad  # all of them, unless every row is a case of its own
+    first = trace.first[used] | _by_rows(discount, where)
+    taken = policy[trace.s[used], trace.a[used]]
+    cases = Cases(taken, trace.propensity[used], trace.r[used], first)
+    return _weighed(cases, discount, confidence, reward_range, range_known)
 
 
-def _episodes(trace: Trace, where: str) -> Array:
-    """The number of each row's episode, where all of them are whole; why not, where they are not."""
-    if where != "episodes":
-        raise LogError("value is not measured where episodes begin (start)")
-    if not trace.whole:
-        raise LogError("the log is too long to be read row by row")
-    if trace.bad.any():
-        raise LogError("rows were set aside, so some episodes are not whole")
-    if not trace.ended[trace.last].all():
-        raise LogError("some episodes were cut off before they ended")
-    return np.cumsum(trace.first) - 1
+def weighted_rule(
+    rows: NumberRows, rule: Rule, discount: float, where: str, confidence: float
+) -> Weighted | str | None:
+    """The same of a rule where states are made of numbers."""
+    if rows.propensity is None:
+        return None
+    if why := _why_not(discount, where, rows.not_whole):
+        return why
+    known = rows.reward_range
+    taken = rule(rows.state)[np.arange(len(rows)), rows.a]
+    cases = Cases(taken, rows.propensity, rows.r, rows.first | _by_rows(discount, where))
+    seen = float(rows.r.min()), float(rows.r.max())
+    return _weighed(cases, discount, confidence, known or seen, known is not None)
+
+
+def doubts(weighted: Weighted | str | None, expected: float) -> list[str]:
+    """What the log's own returns say against themselves, or against what the model expects."""
+    if not isinstance(weighted, Weighted):
+        return []
+    if weighted.hopeless:
+        return [
+            f"the logged propensities are next to no use here: {weighted.episodes:,} {weighted.unit}s count as "
+            f"{weighted.effective_size:.3g} of equal weight, since the log hardly ever did what the policy does"
+        ]
+    if weighted.low <= expected <= weighted.high:
+        return []
+    return [
+        f"the log's own returns, weighed by the propensities, say {weighted.low:.4g} to {weighted.high:.4g} "
+        f"({weighted.confidence:.0%}), and the model {expected:.4g}: the state may miss something "
+        "that decisions were based on, or the propensities are wrong"
+    ]
+
+
+def weighted_summary(weighing: Weighted | str | None) -> dict[str, object] | None:
+    """The fields, as plain values."""
+    if not isinstance(weighing, Weighted):
+        return None
+    return dataclasses.asdict(weighing) | {"hopeless": weighing.hopeless, **estimate_summary(weighing.estimate)}
+
+
+class Cases(NamedTuple):
+    """Rows whose propensity was recorded, (n,) each; those of one episode stand together."""
+
+    taken: Array  # the probability with which the policy takes the logged action
+    propensity: Array
+    r: Array
+    first: Array  # whether a row is the first of its episode
+
+
+def _by_rows(discount: float, where: str) -> bool:
+    """Whether every row is a case of its own."""
+    return discount == 0.0 and where == "log"
+
+
+def _why_not(discount: float, where: str, not_whole: str | None) -> str | None:
+    if _by_rows(discount, where):
+        return None
+    return not_whole if where == "episodes" else "value is not measured where episodes begin (start)"
 
 
 def _weighed(
-    trace: Trace,
-    policy: Array,
-    discount: float,
-    episode: Array,
-    used: Array,
-    confidence: float,
-    reward_range: tuple[float, float],
-    range_known: bool,
+    cases: Cases, discount: float, confidence: float, reward_range: tuple[float, float], range_known: bool
 ) -> Weighted:
-    episode = np.unique(episode[used], return_inverse=True)[1]
-    s, a, r = trace.s[used], trace.a[used], trace.r[used]
-    assert trace.propensity is not None
-    rho = policy[s, a] / trace.propensity[used]
-    first = np.append(True, np.diff(episode) != 0)
-    step = np.arange(episode.size) - np.flatnonzero(first)[episode]
-    W = np.multiply.reduceat(rho, np.flatnonzero(first))
-    G = np.bincount(episode, discount**step * r)
+    begin, episode = np.flatnonzero(cases.first), np.cumsum(cases.first) - 1
+    step = np.arange(episode.size) - begin[episode]
+    W = np.multiply.reduceat(cases.taken / cases.propensity, begin)
+    G = np.bincount(episode, discount**step * cases.r)
     longest = int(step.max()) + 1
     low, high = _range(reward_range, discount, longest)
     Y = np.clip((G - low) / (high - low), 0.0, 1.0) if high > low else np.zeros(G.size)
@@ -130,6 +173,7 @@ def _weighed(
         longest=longest,
         unit="row" if longest == 1 else "episode",
         range_known=range_known,
+        reward_range=reward_range,
         returns_range=(low, high),
     )
 

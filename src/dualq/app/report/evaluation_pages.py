@@ -77,7 +77,7 @@ def _earns(e: AnyEvaluation) -> list[str]:
     if words.is_table(e):
         return [words.amounts(e), *really_earned(e), *words.weighted_words(e), words.luck_words(e)]
     support = [words.support_words(e)] if words.is_of_numbers(e) else []
-    return [words.amounts(e), *support, words.luck_words(e)]
+    return [words.amounts(e), *support, *words.weighted_words(e), words.luck_words(e)]
 
 
 def _changes(e: Evaluation) -> tuple[list[str], list[list[str]]]:
@@ -105,7 +105,7 @@ def _tests(e: AnyEvaluation) -> list[str]:
 def evaluation_report(e: AnyEvaluation) -> str:
     """One HTML page."""
     title = f"{e.verdict.capitalize()}: {words.source_of(e)}, judged by {e.read.source}"
-    sure = words.useful(e) is not None
+    sure = words.useful(e) is not None or words.by_weights(e) is not None
     return page(
         title,
         f'<p class="muted">{escape(words.source_of(e))}, judged by {escape(e.read.source)}</p>',
@@ -146,7 +146,7 @@ def worth_rows(e: AnyEvaluation) -> list[charts.Interval]:
     found = interval_rows("this policy", e.expected, promise, e.confidence)
     usual = None if promise is None else promise.behaviour
     found += interval_rows("what was done so far", e.logged, None, e.confidence, usual)
-    if words.is_table(e) and e.weighted is not None:
+    if e.weighted is not None:
         ends = e.weighted.low, e.weighted.high
         name = f"this policy, by the logged propensities: {number(ends[0])} to {number(ends[1])}"
         found.append(charts.Interval(name, *ends, value=None if e.weighted.hopeless else e.weighted.value))

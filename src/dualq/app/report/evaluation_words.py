@@ -44,7 +44,10 @@ if TYPE_CHECKING:
 
     AnyEvaluation = Evaluation | NumberEvaluation
 
-CHANGE = "To get a guarantee, cut the numbers into bins (--bins): then the policy is a table."
+CHANGE = (
+    "To get a guarantee, cut the numbers into bins (--bins): then the policy is a table. For single decisions and "
+    "short episodes, a column with the probability of each logged action (--propensity) gives one, too."
+)
 BASIS = {
     "proven": "guaranteed, as said above",
     "exact": "yes: it holds in every state by itself",
@@ -136,7 +139,28 @@ def guarantees(e: AnyEvaluation) -> list[str]:
     """What is guaranteed of the policy, in one sentence with its conditions; or why nothing is."""
     if is_table(e):
         return _table_guarantees(e)
-    return [because("Nothing is guaranteed", e.withheld), CHANGE]
+    w = by_weights(e)
+    if w is None:
+        return [because("Nothing is guaranteed", e.withheld), CHANGE]
+    earns = f"this policy earns {number(w.low)} to {number(w.high)}, by the logged propensities"
+    return [f"Guaranteed ({percent(w.confidence)}): {earns}{provided(_conditions(w))}"]
+
+
+def by_weights(e: AnyEvaluation) -> Weighted | None:
+    """What a log's propensities prove of a rule over numbers, of which nothing else is proven."""
+    w = e.weighted
+    return None if is_table(e) or w is None or w.hopeless or e.contradicted else w
+
+
+def _conditions(w: Weighted) -> list[str]:
+    low, high = w.reward_range
+    return [
+        "the logged propensities are right",
+        "the policy was not chosen by this log",
+        f"no reward lies outside {low:.4g} to {high:.4g}",
+        *([] if w.longest == 1 else [f"no episode is longer than {w.longest} steps"]),
+        f"no {w.unit} is missing because of what it showed, and the system stays as it was",
+    ]
 
 
 def useful(e: AnyEvaluation) -> PolicyCertificate | None:
@@ -202,7 +226,7 @@ def worth_table(e: AnyEvaluation) -> tuple[list[str], list[list[str]]]:
         rows = [[*row, f"{number(low)} to {number(high)}"] for row, (low, high) in zip(rows, ends, strict=True)]
     if is_table(e) and e.returns is not None:
         rows.append([returned(e), estimate(e.returns)])
-    if is_table(e) and e.weighted is not None:
+    if e.weighted is not None:
         rows.append(_weighted_row(e.weighted))
     return header, [[*row, *[""] * (len(header) - len(row))] for row in rows]
 
@@ -213,12 +237,12 @@ def _weighted_row(w: Weighted) -> list[str]:
 
 def weighted_words(e: AnyEvaluation) -> list[str]:
     """What the logged propensities say."""
-    if not is_table(e) or e.weighing is None:
+    if e.weighing is None:
         return []
     if isinstance(e.weighing, str):
         return [f"The logged propensities were not used: {e.weighing}."]
     w = e.weighing
-    known = "" if w.range_known else f", if no reward lies outside {_range(e)}"
+    known = "" if w.range_known else f", if no reward lies outside {_range(w)}"
     sizes = f"{w.episodes:,} {w.unit}s count as {about(max(1, round(w.effective_size)))} of equal weight"
     longest = "" if w.longest == 1 else f" and no episode is longer than {w.longest} steps"
     if longest and w.range_known:
@@ -229,8 +253,8 @@ def weighted_words(e: AnyEvaluation) -> list[str]:
     ]
 
 
-def _range(e: Evaluation) -> str:
-    low, high = e.counts.reward_range
+def _range(w: Weighted) -> str:
+    low, high = w.reward_range
     return f"{low:.4g} to {high:.4g}"
 
 

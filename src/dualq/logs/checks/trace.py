@@ -89,6 +89,15 @@ class Trace:
         return np.append(self.first[1:], True)
 
     @property
+    def not_whole(self) -> str | None:
+        """Why not all episodes are here from their first row to their end; None where they are."""
+        if not self.whole:
+            return "the log is too long to be read row by row"
+        if self.bad.any():
+            return "rows were set aside, so some episodes are not whole"
+        return None if self.ended[self.last].all() else "some episodes were cut off before they ended"
+
+    @property
     def span(self) -> tuple[float, float] | None:
         """The first and the last moment of a clock that goes on from log to log; None where there is none."""
         clock = self.clock

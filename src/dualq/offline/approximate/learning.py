@@ -205,6 +205,7 @@ def _price_words(prices: Sequence[float]) -> str:
 
 def _sample(rows: NumberRows, seed: int) -> NumberRows:
     """Some of the rows, drawn at random, in their order."""
+    rows = replace(rows, propensity=None)  # which nobody asks of a sample
     if len(rows) <= SAMPLE:
         return rows
     return rows.at(np.sort(np.random.default_rng(seed).choice(len(rows), SAMPLE, replace=False)))
