@@ -7,6 +7,8 @@ import pytest
 from scipy.stats import binom
 
 import dualq
+from dualq.app.report.comparison_pages import guarantees as guarantees_of_all
+from dualq.app.report.comparison_pages import standings
 from dualq.app.report.evaluation_words import guarantees, weighted_words
 from dualq.base.errors import LogError
 from dualq.offline.weighting import weighted_value
@@ -224,3 +226,13 @@ def test_a_fit_over_numbers_is_known_by_its_rows_and_not_by_how_many_they_are():
     again = dualq.evaluate(logs[1], fit.policy, discount=0.0)  # of a policy nobody knows where it was learned
     assert not there.learned_here
     assert there.expected == again.expected
+
+
+def test_the_best_of_several_rules_gets_no_guarantee_of_one():
+    log = dualq.read_log(continuous_bandit(600, 3), **{k: v for k, v in NUMBERS.items() if k != "discount"})
+    c = dualq.compare(log, {"one": RULE, "other": "act = 1"}, discount=0.0, learned=False)
+    assert guarantees(c["one"])[0].startswith("Guaranteed")
+    assert guarantees_of_all(c)[0].startswith("Nothing is guaranteed")
+    header, rows = standings(c)
+    assert header[-1] == "rows that count"
+    assert {row[0]: row[-1] for row in rows}["one"] == f"{100 * c['one'].effective_size:.2g}%"

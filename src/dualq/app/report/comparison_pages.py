@@ -76,7 +76,9 @@ def _capital(words: str) -> str:
 def guarantees(c: Comparison) -> list[str]:
     """What holds for all policies together."""
     table_like = [e for e in c if words.is_table(e)]
-    if not table_like or c.first.certificate is None:
+    if not table_like:  # the interval of propensities is of one policy, which was not picked as the best of several
+        return [because("Nothing is guaranteed", c.first.withheld)]
+    if c.first.certificate is None:
         return words.guarantees(c.first)[:1]
     if not c.promised:
         return [because("Nothing is guaranteed of all of them", c.withheld), *remedies(table_like[0])]
@@ -112,8 +114,12 @@ HEADER = ("policy", "expected", "over so far", "behind the best")
 EXPLAINED = (
     "over so far: what the policy is expected to earn more than what was done so far. behind the best: what the first "
     "policy earns more. Both have the error of the difference, which is smaller than the two errors would say: all "
-    "policies are judged by the same rows. never seen: the share of its time in decisions that the log never saw."
+    "policies are judged by the same rows. "
 )
+COVERED = {  # the last column, where states are labels, and where they are numbers
+    True: ("never seen", "the share of its time in decisions that the log never saw."),
+    False: ("rows that count", "the share of the log's rows that say something about the policy."),
+}
 
 
 def standings(c: Comparison) -> tuple[list[str], list[list[str]]]:
@@ -122,8 +128,14 @@ def standings(c: Comparison) -> tuple[list[str], list[list[str]]]:
     bounds = any(e.certificate is not None and e.certificate.informative for e in c)  # guaranteed or not
     sure = f"bounds, {percent(c.confidence)}" + ("" if c.promised else ", not guaranteed")
     limits = bool(c.first.limits)
-    header = [*HEADER, *([sure] if bounds else []), *costs, *(["limits"] if limits else []), "never seen"]
+    last, _ = COVERED[words.is_table(c.first)]
+    header = [*HEADER, *([sure] if bounds else []), *costs, *(["limits"] if limits else []), last]
     return header, [_row(c, e, costs, bounds, limits) for e in c]
+
+
+def explained(c: Comparison) -> str:
+    """What the columns show."""
+    return EXPLAINED + ": ".join(COVERED[words.is_table(c.first)])
 
 
 def _row(c: Comparison, e: AnyEvaluation, costs: list[str], bounds: bool, limits: bool) -> list[str]:
@@ -140,8 +152,14 @@ def _row(c: Comparison, e: AnyEvaluation, costs: list[str], bounds: bool, limits
         *([ends] if bounds else []),
         *(_cost(e, name) for name in costs),
         *([kept] if limits else []),
-        "" if e.unsupported is None else percent(e.unsupported),
+        _covered(e),
     ]
+
+
+def _covered(e: AnyEvaluation) -> str:
+    if words.is_of_numbers(e):
+        return "" if e.rule is None else percent(e.effective_size)
+    return "" if e.unsupported is None else percent(e.unsupported)
 
 
 def _cost(e: AnyEvaluation, name: str) -> str:
@@ -175,7 +193,7 @@ def print_comparison(c: Comparison, console: Console) -> None:
     out.heading("All policies, the best first")
     out.table(*standings(c))
     out.gap()
-    out.line(EXPLAINED, "dim")
+    out.line(explained(c), "dim")
     out.heading("What they are")
     out.facts([(called(e.name), words.source_of(e)) for e in c if e.name not in CALLED])
     out.gap()
@@ -195,7 +213,7 @@ def comparison_report(c: Comparison) -> str:
         verdict_box(KINDS[c.verdict], verdict(c), guarantees(c), c.promised and any(map(words.useful, c))),
         *(note(line, warn=True) for line in all_warnings(c)),
         drawn(rows, c.confidence, c.promised),
-        section("All policies, the best first", table(*standings(c), stack=True), note_below(EXPLAINED)),
+        section("All policies, the best first", table(*standings(c), stack=True), note_below(explained(c))),
         section("What they are", listed(given), heading("The amounts"), text(words.amounts(c.first))),
         f'<p class="muted">Written by dualq {__version__}.</p>',
     )
