@@ -17,7 +17,9 @@ from typer.testing import CliRunner
 
 import dualq
 from dualq.app.cli import app
+from dualq.app.cli import run as command
 from dualq.logs import Trace
+from dualq.offline import surroundings_of
 from dualq.offline.approximate.evaluation import Evaluator, Weighed
 from dualq.offline.approximate.learning import MISSING
 from dualq.worlds import continuous
@@ -429,12 +431,57 @@ def test_cells_are_saved_with_their_certificate(cells, tmp_path):
 
 def test_act_needs_neither_scipy_nor_numba_nor_jax(run, fit):
     code = (
-        "import sys; from dualq.offline import decider_of\n"
-        f"print(decider_of({str(run)!r}).act({HERE!r}, seed=0))\n"
-        "print(sorted({'scipy', 'numba', 'jax', 'ibis', 'pandas'} & set(sys.modules)))"
+        "import sys; from dualq.offline import decider_of, surroundings_of\n"
+        f"print(decider_of({str(run)!r}).act({HERE!r}, seed=0), surroundings_of({str(run)!r}).is_far({HERE!r}))\n"
+        "print(sorted({'scipy', 'numba', 'jax', 'ibis', 'pandas', 'duckdb', 'numpy.ma'} & set(sys.modules)))"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split("\n")
-    assert said[:2] == [str(fit.act(HERE, seed=0)), "[]"]
+    assert said[:2] == [f"{fit.act(HERE, seed=0)} False", "[]"]
+
+
+def test_act_warns_of_states_that_are_far_from_the_log_and_of_no_others(run, fit, tmp_path, capsys):
+    """One by one and in a file, on standard error alone; by distances that are worked out one after another."""
+    numbers, days, rng = fit.sample.state.numbers, fit.columns.categories["weekday"], np.random.default_rng(0)
+    mean, deviation, labels = numbers.mean(axis=0), numbers.std(axis=0), fit.sample.state.categories[:, 0]
+    Z = np.c_[(numbers - mean) / deviation, np.eye(len(days))[labels]]
+
+    def distance(z):
+        return np.sort(np.linalg.norm(Z - z, axis=1))[99]
+
+    own = sorted(distance(z) for z in Z[:: len(Z) // 400])
+    usual = min(d for d in own if np.mean([other <= d for other in own]) >= 0.99)
+    rows = rng.integers(0, len(numbers), 400)
+    there = numbers[rows] + deviation * rng.normal(size=(400, 2)) * rng.choice([0.0, 0.3, 1.0, 3.0], (400, 1))
+    there[0] = 1e90  # and no warning of NumPy
+    far = [
+        distance(np.r_[(x - mean) / deviation, np.eye(len(days))[labels[i]]]) > usual
+        for x, i in zip(there, rows, strict=True)
+    ]
+    assert 20 < sum(far) < 300
+    table = {"stock": there[:, 0].tolist(), "level": there[:, 1].tolist(), "weekday": [days[i] for i in labels[rows]]}
+    found = surroundings_of(run)
+    states = [dict(zip(table, state, strict=True)) for state in zip(*table.values(), strict=True)]
+    assert [found.is_far(state) for state in states] == far
+    assert not found.is_far({**states[0], "weekday": "Holiday"})  # no policy decides there
+
+    for known in (True, False):
+        place = far.index(not known)
+        assert command(["act", str(run), "--state", json.dumps(states[place]), "--case", "3"]) == 0
+        said = capsys.readouterr()
+        assert json.loads(said.out) == fit.act(states[place], case=3)
+        assert said.err.count("\n") == (not known)
+        assert ("the log hardly knows states like this one" in said.err) is not known
+
+    with (tmp_path / "new.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([table, *zip(*table.values(), strict=True), ["", 1.0, "Fri"], [1e9, 1.0, "Holiday"]])
+    assert command(["act", str(run), "--log", str(tmp_path / "new.csv"), "--out", str(tmp_path / "out.csv")]) == 0
+    said = capsys.readouterr()
+    assert f"states that the log hardly knows: {sum(far)} of 402 (" in said.err
+    assert "hardly knows" not in said.out
+    near = ["stock,level,weekday", *(",".join(map(str, s.values())) for s, f in zip(states, far, strict=True) if not f)]
+    (tmp_path / "new.csv").write_text("\n".join(near))
+    assert command(["act", str(run), "--log", str(tmp_path / "new.csv"), "--out", str(tmp_path / "out.csv")]) == 0
+    assert "hardly knows" not in capsys.readouterr().err
 
 
 # ---- bad input is one line

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from dualq.offline.saved.loading import load as load
     from dualq.offline.saved.opening import decider_of as decider_of
     from dualq.offline.saved.opening import doubt_of as doubt_of
+    from dualq.offline.saved.opening import surroundings_of as surroundings_of
     from dualq.offline.shapes import Change as Change
     from dualq.offline.shapes import Otherwise as Otherwise
     from dualq.offline.shapes import PolicyChange as PolicyChange

@@ -26,6 +26,8 @@ from dualq.model import Cases, FunctionPolicy, Seed, TablePolicy, cases_of, name
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from dualq.offline.approximate.surroundings import Surroundings
+
 Array = np.ndarray
 
 UNDECIDED = "undecided"  # a column that says why a row has no decision of the policy: one of
@@ -144,6 +146,7 @@ class Decided:
     rows: int
     unknown: int  # whose state the log never had
     missing: int  # that lack a value of the state
+    far: int  # farther from the log than its own states are, where these are made of numbers
     first_unknown: dict[str, Label] | None  # the first state that the log never had
     columns: tuple[str, ...]  # that hold what to do; UNDECIDED stands beside them
 
@@ -155,11 +158,13 @@ def decide_file(
     case: str | None = None,
     default: Label = None,
     table: str | None = None,
+    around: Surroundings | None = None,
 ) -> Decided:
     """Write a table again with what to do in every row, and why not where that is so, to a .csv or .parquet file.
 
     case      the column with the number of each row's case, where the policy is random; the number of the row, if None
     default   the action where the state is not known; else nothing stands there
+    around    by what a state is told that is far from the log
     """
     from dualq.logs import rewrite
 
@@ -173,7 +178,7 @@ def decide_file(
         names, words = policy.columns.names, [*policy.columns.categories]
     added = tuple(DECIDED + name for name in policy.actions.names)
     actions = _action_columns(policy.actions, default)
-    found = {"rows": 0, "unknown": 0, "missing": 0}
+    found = {"rows": 0, "unknown": 0, "missing": 0, "far": 0}
     first: list[dict[str, Label]] = []
 
     def more(part: pa.Table) -> pa.Table:
@@ -191,6 +196,7 @@ def decide_file(
         found["rows"] += part.num_rows
         found["unknown"] += int(unknown.sum())
         found["missing"] += int(missing.sum())
+        found["far"] += around.far(part) if around is not None else 0
         at = pa.array(np.where(places < 0, len(policy.actions), places))
         for name, values in zip(added, actions, strict=True):
             part = part.append_column(name, values.take(at))

@@ -17,6 +17,8 @@ from dualq.base import LabelError, LogError, count
 if TYPE_CHECKING:
     from dualq.base import Label, Labels
 
+FAR = "the log hardly knows states like this one: do not rely on this action; `dualq explain` says more"
+
 
 def act(
     run: Run,
@@ -48,11 +50,11 @@ def act(
 ) -> None:
     """Say what to do in one state (an action, as JSON), or in every row of a file.
 
-    If the policy should not be used, standard error says so. A state that the log never had gets no action, unless
-    --default says what to do: a single state is refused, and in a file the cell stays empty (the column `undecided`
-    says why).
+    If the policy should not be used, standard error says so, and where the log hardly knows states made of numbers.
+    A state that the log never had gets no action, unless --default says what to do: a single state is refused, and in
+    a file the cell stays empty (the column `undecided` says why).
     """
-    from dualq.offline import decider_of, doubt_of
+    from dualq.offline import decider_of, doubt_of, surroundings_of
 
     if (state is None) == (log is None) or (log is None) != (out is None):
         raise LogError("say what to decide: --state JSON for one state, or --log FILE --out FILE for many")
@@ -67,6 +69,9 @@ def act(
             unknown = default is None and str(error).startswith("no ")
             advice = ". To have an answer all the same, add --default ACTION" if unknown else ""
             raise LogError(f"{error}{advice}", value=error.value) from None
+        around = surroundings_of(run)
+        if around is not None and around.is_far(label_of(state)):
+            print(f"dualq: {FAR}", file=sys.stderr)
         print(json.dumps(action, ensure_ascii=False, default=str))
         return
     if seed is not None:
@@ -75,10 +80,16 @@ def act(
 
 
 def _decide(run: Path, log: str, out: Path, case: str | None, default: Label, table: str | None, as_json: bool) -> None:
-    from dualq.offline import decide_file, decider_of
+    from dualq.offline import decide_file, decider_of, surroundings_of
 
     with stages("Deciding"):
-        found = decide_file(decider_of(run), log, out, case, default, table)
+        found = decide_file(decider_of(run), log, out, case, default, table, surroundings_of(run))
+    if found.far:
+        print(
+            f"dualq: rows in states that the log hardly knows: {found.far:,} of {found.rows:,} (one in a hundred is "
+            "usual); do not rely on their actions",
+            file=sys.stderr,
+        )
     if as_json:
         facts = {"rows": found.rows, "unknown": found.unknown, "missing": found.missing}
         facts |= {"first_unknown": found.first_unknown}

@@ -45,10 +45,10 @@ from dualq.model import Cases, FunctionPolicy, Seed, dataclass_kind, write_saved
 from dualq.offline.approximate.candidates import Candidate, Choice
 from dualq.offline.approximate.cells import doubts
 from dualq.offline.approximate.evaluation import evaluated
-from dualq.offline.approximate.inputs import Inputs
 from dualq.offline.approximate.partition import conditions, questions
 from dualq.offline.approximate.price_search import PricedLimit
 from dualq.offline.approximate.surrogate import Dependence, Surrogate, dependence, importance, surrogate
+from dualq.offline.approximate.surroundings import NEAREST, Surroundings
 from dualq.offline.approximate.tree import matrix_of
 from dualq.offline.careful.selection_bias import Estimate
 from dualq.offline.fit import Fit
@@ -62,8 +62,6 @@ from dualq.proof import Certificate
 
 Array = np.ndarray
 
-NEAREST = 100  # rows that say something of a state
-ASKED = 400  # rows by which it is known how near they usually are
 MOST_POINTS = 1_000  # of a grid, on either side
 STEPS = 9  # values at which each column is tried, to see whether it matters
 BEYOND = "the policy is a function of numbers, and no bound of such a policy can be proven from a log alone"
@@ -285,9 +283,8 @@ class NumberFit:
     def explain(self, state: LabelLike) -> NumberFacts:
         """The nearest rows of the log, each action's value and support there, and which columns matter."""
         here = self.columns.state(state)
-        inputs = Inputs.of(self.sample)
-        Z, z = inputs(self.sample.state, LARGEST), inputs(here, LARGEST)  # as far as they are: learners see less
-        distance = np.linalg.norm(Z - z, axis=1)
+        around = Surroundings.of(self.sample)
+        distance = np.linalg.norm(around.Z - around.inputs(here, LARGEST), axis=1)
         near = np.argsort(distance)[:NEAREST]
         rows = np.bincount(self.sample.a[near], minlength=len(self.actions))
         p, q = self.chosen.rule(here)[0], self.chosen.values(here)[0]
@@ -295,7 +292,7 @@ class NumberFit:
             "state": self.columns.named(here, 0),
             "nearest": near.size,
             "distance": float(distance[near[-1]]),
-            "usual_distance": float(_usual(Z)),
+            "usual_distance": around.usual,
             "actions": [
                 {
                     "action": self.actions.named(a),
@@ -403,14 +400,6 @@ class NumberFit:
             write_saved(part / ARRAYS, kinds, policy=self.policy, fit=self)
             write_numbers(part, self.summary())
         return [str(Path(folder, name)) for name in (NUMBERS, ARRAYS)]
-
-
-def _usual(Z: Array) -> float:
-    """How far the farthest of its nearest rows is from a row of the log, at most; one in a hundred is farther away."""
-    nearest = min(NEAREST, len(Z)) - 1
-    some = Z[:: max(1, len(Z) // ASKED)]
-    apart = [np.partition(np.linalg.norm(Z - z, axis=1), nearest)[nearest] for z in some]
-    return float(np.quantile(apart, 0.99))
 
 
 class CandidateSummary(TypedDict):

@@ -1,8 +1,12 @@
-"""What a saved policy over numbers is made of: a stable tag for every rule; NumPy only, so that `act` needs no more."""
+"""What a saved policy over numbers is made of, and the rows that it is asked about: a stable tag for every rule.
+
+NumPy only, so that `act` needs no more.
+"""
 
 from __future__ import annotations
 
 from dualq.base import StateColumns, States
+from dualq.logs import NumberRows
 from dualq.model import FunctionPolicy, Kind, dataclass_kind
 from dualq.offline.approximate.features import Features
 from dualq.offline.approximate.inputs import Inputs
@@ -15,6 +19,7 @@ RULE_KINDS = (
     dataclass_kind("function policy", FunctionPolicy),
     dataclass_kind("state columns", StateColumns),
     dataclass_kind("states", States),
+    dataclass_kind("number rows", NumberRows),
     dataclass_kind("inputs", Inputs),
     dataclass_kind("features", Features),
     dataclass_kind("splines", Splines),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dualq.logs import NumberRows
 from dualq.model import Kind, dataclass_kind
 from dualq.offline.approximate.candidates import Candidate, Choice
 from dualq.offline.approximate.evaluation import ActionValues
@@ -18,7 +17,6 @@ NUMBER_KINDS = (
     Kind("cells", "Fit", lambda fit: {"proven": fit.proven}, Fit),
     dataclass_kind("candidate", Candidate),
     dataclass_kind("choice", Choice),
-    dataclass_kind("number rows", NumberRows),
     dataclass_kind("action values", ActionValues),
     dataclass_kind("priced limit", PricedLimit),
 )

@@ -13,6 +13,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from dualq._version import __version__
 from dualq.base import CheckpointError, locked, write_whole
 from dualq.model import FORMAT, NOUNS, FunctionPolicy, Kind, TablePolicy, Tree, read_saved, unpacked
 from dualq.offline.deciding import Decider
+
+if TYPE_CHECKING:
+    from dualq.offline.approximate.surroundings import Surroundings
 
 Array = np.ndarray
 
@@ -29,7 +33,7 @@ ARRAYS, NUMBERS, POLICY = "solution.npz", "fit.json", "policy.csv"
 def decider_of(folder: str | os.PathLike[str]) -> Decider | FunctionPolicy:
     """What to do, by the fit that was saved in a folder."""
     trees, arrays = open_saved(folder)
-    if "bins" not in trees and trees["format"] != 1:  # a function of numbers
+    if _of_numbers(trees):
         from dualq.offline.approximate.kinds import RULE_KINDS
 
         return unpacked(trees["policy"], arrays, RULE_KINDS)
@@ -39,6 +43,22 @@ def decider_of(folder: str | os.PathLike[str]) -> Decider | FunctionPolicy:
         policy, settings = (unpacked(fields[name], arrays, old) for name in ("policy", "settings"))
         return Decider(policy, settings["bins"])
     return Decider(unpacked(trees["policy"], arrays), unpacked(trees["bins"], arrays))
+
+
+def surroundings_of(folder: str | os.PathLike[str]) -> Surroundings | None:
+    """By what a saved fit over numbers tells a state that is far from its log; None of a table, which refuses those."""
+    trees, arrays = open_saved(folder)
+    if not _of_numbers(trees):
+        return None
+    from dualq.offline.approximate.kinds import RULE_KINDS
+    from dualq.offline.approximate.surroundings import Surroundings
+
+    return Surroundings.of(unpacked(trees["fit"]["fields"]["sample"], arrays, RULE_KINDS))
+
+
+def _of_numbers(trees: Mapping[str, Tree]) -> bool:
+    """Whether the policy is a function of numbers."""
+    return "bins" not in trees and trees["format"] != 1
 
 
 def doubt_of(folder: str | os.PathLike[str]) -> str:
