@@ -69,6 +69,28 @@ def test_columns_whose_names_tell_nothing_are_told_by_their_values():
     assert seen.part("u") == "time"
 
 
+@pytest.mark.parametrize(
+    ("names", "taken", "sure"),
+    [
+        (["order", "kind"], "order", True),
+        (["mode", "kind"], "mode", False),
+        (["kind", "unitPrice"], "unitPrice", False),
+        (["price", "mode"], "price", False),
+        (["mode", "decision_no"], "decision_no", True),
+        (["treatment", "offer"], "treatment", False),
+    ],
+)
+def test_an_action_is_sure_if_one_name_says_what_was_decided(names, taken, sure):
+    """A price or a mode may be given just as well."""
+    frame = shops({"kind": names[0], "w": names[1], "k": "shop", "u": "day", "z": "profit"})
+    seen = dualq.look(frame)
+    assert seen.parts["action"] == (taken,)
+    assert seen.part(taken) == ("action" if sure else "action?")
+    asked = f"action is only a guess: {taken}. Is it what was decided? Correct it with --action"
+    assert (asked in seen.doubts()) is not sure
+    assert dualq.look(frame, action=taken).part(taken) == "action"
+
+
 def test_what_is_given_is_taken_and_what_is_not_is_found():
     seen = dualq.look(shops(), state="w", action="kind", episode=False, time="row")
     assert seen.parts["state"] == ("w",)

@@ -7,7 +7,8 @@ First what is given, then what `read_log` itself finds by common names (schema.p
     episode      a column within which no time repeats, if times repeat; or one whose name says so
     terminal     true only in the last rows of episodes
     propensity   by its name, and numbers above 0 and up to 1
-    reward, action, costs   by words in their names; else what has the right kind of values, and is then not sure
+    reward, action, costs   by words in their names; else what has the right kind of values, and is then not sure; nor
+                 is an action whose name (price, mode) may be of what others set, nor one of several that are named so
     state        what is left, but for what has one value only, a value for each row, or too many labels
 """
 
@@ -35,6 +36,7 @@ WORDS = {
     " move control intervention discount campaign maintain maintenance replace repair repaired assign allocation"
     " channel mode command setting bet promo promotion email message advert drug therapy staff staffing",
 }
+GIVEN = "price discount campaign promo promotion channel mode control setting staff staffing"  # as often as decided
 PROPENSITY = ("propensity", "propensities", "pscore")  # words of a name that say it
 CHANCE = ("p", "prob", "probability")  # so do these, beside a word that says whose it is
 WHOSE = ("action", "logged", "logging", "behavior", "behaviour", "taken", "chosen")
@@ -238,8 +240,10 @@ def _reward(roles: Roles, columns: Sequence[Column]) -> None:
 def _action(roles: Roles, columns: Sequence[Column]) -> None:
     free = [c for c in roles.free(columns) if c.different > 1 and c.kind != "date"]
     named = [c for c in free if said_by_name(c.name, "action")]
+    decided = {*WORDS["action"].split()} - {*GIVEN.split()}
+    plain = [c for c in named if decided & {*_words_of(c.name)}]
     if named:
-        roles.take("action", [named[0].name], "by its name")
+        roles.take("action", [(plain or named)[0].name], "by its name", sure=len(plain) == 1)
         return
     shown = [c for c in free if "propensity" in roles.parts and {*_words_of(c.name)} & SHOWN and c.kind != "number"]
     if shown:
