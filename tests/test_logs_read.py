@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import gzip
 import itertools
 import re
@@ -367,6 +368,67 @@ def test_times_that_nobody_can_order_are_refused(times, message, tmp_path):
     if "soon" in times:
         log = dualq.read_log(rows, skip_bad=True, quarantine=tmp_path / "bad.csv")
         assert (log.counts().total, log.skipped, log.dropped) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "%d/%m/%Y %I%p",
+        "%I:%M p.m.",
+        "%b %d %Y",
+        "%d%b%Y",
+        "%d %B %Y %H:%M",
+        "%a %H:%M",
+        "%A",
+        "%d.%m.%Y um %H:%M",
+        "%d-%m-%y %H.%M",
+    ],
+)
+def test_dates_whose_text_has_another_order_than_time_are_refused(written, tmp_path):
+    """Whatever the engine, and whoever says which part is the day; `look` says the same."""
+    moments = [datetime.datetime(2024, 3, 1, 11) + datetime.timedelta(days=29, hours=13) * k for k in range(8)]
+    times = [moment.strftime(written) for moment in moments]
+    assert sorted(times) != times
+    rows = {"state": [0, 1] * 4, "action": [0, 0, 1, 1] * 2, "reward": np.arange(8.0), "t": times}
+    said = f"the time column 't' is text such as '{min(times)}', and the order of this text is not that of time; write "
+    for source in (to_typed_sqlite(rows, tmp_path), rows):
+        with pytest.raises(LogError, match=re.escape(said)):
+            dualq.read_log(source)
+    if "%y" not in written:
+        with pytest.raises(LogError, match=re.escape(said)):
+            dualq.read_log(rows, day_first=True)
+    assert said in str(dualq.look(rows, time="t"))
+    assert said in str(dualq.look({"t": times, "note": times}, time="t"))  # where no log can be read yet
+    assert not dualq.read_log(rows, time="row").remarks  # nobody asks for its order
+
+
+@pytest.mark.parametrize("times", [["week 02", "week 01", "week 10"], ["2024/05/17", "2024/06/01", "2023/12/31"]])
+def test_that_a_time_is_sorted_as_text_is_said(times, tmp_path):
+    rows = {"state": [0, 1, 2], "action": [0] * 3, "reward": [1.0] * 3, "t": times}
+    said = f"t: sorted as text, from '{min(times)}' to '{max(times)}'; if that is not the order of time, write "
+    for source in (to_typed_sqlite(rows, tmp_path), rows):
+        assert any(said in remark for remark in dualq.read_log(source).remarks)
+    assert said in str(dualq.look(rows))
+    assert said in str(dualq.look({"t": times}, time="t"))
+    for plain in (["2", "1", "10"], ["2024-05-17", "2024-06-01", "2023-12-31"], [2, 1, 10]):
+        assert not any("sorted as text" in remark for remark in dualq.read_log(rows | {"t": plain}).remarks)
+
+
+def test_dates_that_nobody_can_read_as_the_user_says_are_named(tmp_path):
+    """DuckDB reads the clock of twelve hours by itself, and not with the date turned round."""
+    path = tmp_path / "log.csv"
+    path.write_text(
+        "t,state,action,reward\n" + "".join(f"01/{k:02}/2024 09:00:00 AM,1,{k % 2},1\n" for k in range(1, 9))
+    )
+    with pytest.raises(
+        LogError, match=r"'t' has dates such as '01/02/2024 09:00:00 AM', which cannot be read with --day-f"
+    ):
+        dualq.read_log(path, day_first=True)
+    path.write_text(
+        "t,state,action,reward,note\n" + "".join(f"{k},1,{k % 2},1,01/{k:02}/2024 sent\n" for k in range(1, 9))
+    )
+    seen = dualq.look(path, day_first=True)  # a date is not all of that text
+    assert next(column for column in seen.columns if column.name == "note").different == 8
 
 
 def test_labels_of_a_text_file_stay_as_they_are_written(tmp_path):

@@ -233,10 +233,10 @@ def with_dates(opened: Source, columns: Sequence[str], day_first: bool, texts: S
     if not written:
         return opened
     order = "day, month, year" if day_first else "month, day, year"
+    said, other = ("--day-first", "--month-first") if day_first else ("--month-first", "--day-first")
     for column, found in written.items():
         _check_year(opened.name, column, found)
         if (found.two if day_first else found.one) > 12:
-            said, other = ("--day-first", "--month-first") if day_first else ("--month-first", "--day-first")
             raise LogError(
                 f"{opened.name}: the column {column!r} has dates such as {found.shown!r}, in which some month would be "
                 f"above 12 with {said}; leave it out, or use {other}",
@@ -250,6 +250,18 @@ def with_dates(opened: Source, columns: Sequence[str], day_first: bool, texts: S
         moments = {column: _moment(table[column], day_first) for column in written}
         return table.mutate(**{column: moment.try_cast("timestamp") for column, moment in moments.items()})
 
+    with reading(opened.name):
+        made = read(source.table)
+        known = made.aggregate(**{column: made[column].count() for column in written}).to_pyarrow().to_pylist()[0]
+    for column in [column for column in written if not known[column]]:  # 5pm, or more text after the date
+        if not opened.table[column].type().is_string():
+            wrong = (
+                f"the column {column!r} has dates such as {written[column].shown!r}, which cannot be read with {said}"
+            )
+            raise LogError(
+                f"{opened.name}: {wrong}; write them as 2024-02-29 13:00", argument="day_first", column=column
+            )
+        del written[column]  # it stays text, which is told of a time
     reopen, numbered = source.reopen, source.numbered
     return replace(
         source,

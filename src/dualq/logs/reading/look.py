@@ -147,7 +147,7 @@ action_bins, numbers, table, delimiter, columns, day_first
     kept = _numbers(opened, roles, numbers, bins)
     others = _without(proposed, roles.parts.get("state", ())) if kept and bins is None else proposed
     asked = more | ({"day_first": True} if unclear else {}) | ({"numbers": list(kept)} if kept else {})
-    refused, notes = _refused(source, named, others, asked)
+    refused, notes = _refused(source, named, others, asked) if _complete(named) else _time_words(opened, roles)
     skips = bool(refused) and _readable_without_bad_rows(source, named, others, asked)
     seen = Look(
         opened.name,
@@ -215,7 +215,7 @@ def _moment(opened: Source) -> Callable[[str], Expression | None]:
     def moment(column: str) -> Expression | None:
         value = opened.table[column]
         try:
-            kind = text_time(opened.name, opened.table, column)
+            kind = text_time(opened.name, opened.table, column).kind
         except LogError:
             return None
         return value if kind is None else written_time(value, kind)
@@ -355,13 +355,26 @@ def _refused(
     source: object, named: Mapping[str, Columns], bins: BinsAsked, more: Mapping[str, Any]
 ) -> tuple[list[str], tuple[str, ...]]:
     """What read_log would refuse, and how it understands the file."""
-    if not all(named.get(part) for part in ("state", "action", "reward")):
-        return [], ()
     try:
         log = read_log(source, **named, bins=bins, **more)
     except LogError as error:
         return [f"dualq learn would stop here: {error}"], ()
     return [], log.remarks
+
+
+def _complete(named: Mapping[str, Columns]) -> bool:
+    """Whether every part is known that a log must have."""
+    return all(named.get(part) for part in ("state", "action", "reward"))
+
+
+def _time_words(opened: Source, roles: Roles) -> tuple[list[str], tuple[str, ...]]:
+    """What read_log would refuse of the time, and how it is understood, where the other parts are not known yet."""
+    try:
+        with reading(opened.name):
+            remark = text_time(opened.name, opened.table, roles.parts.get("time", (None,))[0]).remark
+    except LogError as error:
+        return [f"dualq learn would stop here: {error}"], ()
+    return [], (remark,) if remark else ()
 
 
 def _readable_without_bad_rows(

@@ -35,7 +35,7 @@ from dualq.logs.reading.profile import are_different
 from dualq.logs.reading.queries import Questions
 from dualq.logs.reading.schema import ROW, Schema, checked_bins, schema_of, without_guess
 from dualq.logs.reading.sources import Source, with_whole_labels
-from dualq.logs.reading.times import text_time
+from dualq.logs.reading.times import TextTime, text_time
 from dualq.logs.table_log import TableLog
 
 FIRST_LOOK = 10_000  # rows
@@ -200,7 +200,8 @@ def read_log(
     bins |= dict.fromkeys(kept, ())
     opened = with_clear_dates(with_whole_labels(opened, _labels(schema, bins)), schema, day_first)
     check_types(opened.name, opened.table, schema, bins, skip_bad)
-    time_as = _time_as(opened, schema)
+    time_as, remark = _time_as(opened, schema)
+    opened = replace(opened, remarks=(*opened.remarks, remark)) if remark else opened
     _check_last(opened.name, schema, last)
     asked = replace(first, table=opened.table, skip_bad=skip_bad, ordered=opened.ordered, time_as=time_as)
     asked = replace(asked, last="ended" if last == "early" else last, early=last == "early")
@@ -323,7 +324,7 @@ def _labels(schema: Schema, bins: Mapping[str, object]) -> list[tuple[str, ...]]
     return [part for part in (*pairs, *((c,) for c in (*schema.action, *schema.episode))) if part[0] not in bins]
 
 
-def _time_as(opened: Source, schema: Schema) -> str | None:
+def _time_as(opened: Source, schema: Schema) -> TextTime:
     with reading(opened.name):
         return text_time(opened.name, opened.table, None if schema.time == ROW else schema.time)
 
