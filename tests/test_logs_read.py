@@ -431,6 +431,103 @@ def test_dates_that_nobody_can_read_as_the_user_says_are_named(tmp_path):
     assert next(column for column in seen.columns if column.name == "note").different == 8
 
 
+def with_words(whole: bool, following: bool) -> tuple[dict[str, list], dict[str, list], list[int]]:
+    """Columns of 400 rows, of which some have words for the wear; the same with nothing there; and where that is."""
+    rng = np.random.default_rng(5)
+    wear = rng.integers(-900, 900, 401).tolist() if whole else rng.normal(size=401).round(4).tolist()
+    bad = sorted(rng.choice(400, 9, replace=False).tolist())
+    rows = {"day": [f"{k % 28 + 1:02}/{k // 28 % 12 + 1:02}/{2000 + k // 336}" for k in range(400)]}
+    rows |= {"wear": wear[:400], "kind": rng.choice(["a", "b"], 400).tolist(), "order": (np.arange(400) % 2).tolist()}
+    rows |= {"profit": rng.normal(size=400).tolist()}
+    words, empty = ({name: list(column) for name, column in rows.items()} for _ in range(2))
+    for k, row in enumerate(bad):
+        words["wear"][row], empty["wear"][row] = ("n/a", "broken", "nan")[k % 3], None
+    if following:
+        words["wear_next"], words["kind_next"] = wear[1:], [*rows["kind"][1:], "a"]
+        empty |= {name: list(words[name]) for name in ("wear_next", "kind_next")}
+        words["wear_next"][7], empty["wear_next"][7] = "n/a", None
+        bad = sorted({*bad, 7})
+    return words, empty, bad
+
+
+@pytest.mark.parametrize("source", ["csv", "pandas", "sqlite"])
+@pytest.mark.parametrize("following", [False, True])
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("more", [{"numbers": "auto"}, {"numbers": ["wear"]}, {"bins": {"wear": [-1.0, 0.0, 0.5]}}])
+def test_rows_with_words_among_the_numbers_of_a_state_are_bad(source, following, whole, more, tmp_path):
+    """Set aside as rows are in which nothing stands there, and named as they are written; the others are numbers."""
+    words, empty, bad = with_words(whole, following)
+    state = {"state": ["wear", "kind"], "action": "order", "reward": "profit", "time": "day", "day_first": True}
+    state |= {"next_state": ["wear_next", "kind_next"]} if following else {}
+
+    def read(rows, name, **more):
+        texts = {column: [None if x is None else str(x) for x in values] for column, values in rows.items()}
+        if source == "csv":
+            made = tmp_path / f"{name}.csv"
+            pd.DataFrame(rows).astype({"wear": object}).to_csv(made, index=False)
+        elif source == "pandas":
+            made = pd.DataFrame(rows).assign(**{c: texts[c] for c in texts if name == "words" and c.startswith("wear")})
+        else:
+            (tmp_path / name).mkdir()
+            typed = {c: texts[c] if name == "words" and c.startswith("wear") else rows[c] for c in rows}
+            made = to_typed_sqlite(typed | {"day": list(range(400))}, tmp_path / name)
+        return dualq.read_log(made, **{**state, **({"day_first": None} if source == "sqlite" else {})}, **more)
+
+    named = tmp_path / "words.bad"
+    log = read(words, "words", **more, skip_bad=True, quarantine=named)
+    right = read(empty, "empty", **more, skip_bad=True, quarantine=tmp_path / "empty.bad")
+    assert log.skipped == right.skipped == len(bad)
+    assert log.numbers == right.numbers == (() if "bins" in more else ("wear",))
+    if log.numbers:
+        found, known = log.number_rows(), right.number_rows()
+        for one in ("a", "r", "ended", "episode"):
+            np.testing.assert_array_equal(getattr(found, one), getattr(known, one))
+        for one in ("state", "next_state"):
+            for part in ("numbers", "categories"):
+                np.testing.assert_array_equal(getattr(getattr(found, one), part), getattr(getattr(known, one), part))
+        assert len(found) > 350
+    else:
+        assert log.digest() == right.digest()
+    with named.open() as file:
+        written = list(csv.DictReader(file))
+    columns = ["wear", "wear_next"][: 1 + following]
+    assert [[row[c] for c in columns] for row in written] == [[str(words[c][k]) for c in columns] for k in bad]
+    for row, k in zip(written, bad, strict=True):
+        assert "a number" in row["reason"]
+        assert any(f"is {words[c][k]!r}" in row["reason"] for c in columns)
+
+
+def test_words_among_numbers_that_are_to_stay_numbers_are_named(tmp_path):
+    words, _, bad = with_words(whole=False, following=False)
+    pd.DataFrame(words).to_csv(tmp_path / "log.csv", index=False)
+    state = {"state": ["wear", "kind"], "action": "order", "reward": "profit", "time": "day"}
+    row = rf"row {bad[0] + 1} \(line {bad[0] + 2}\) has 'n/a'"
+    said = f"log.csv: in wear, {row}, .* 6 rows more, which are no numbers, .*--skip-bad"
+    for more in ({"numbers": ["wear"]}, {"bins": {"wear": 3}}):
+        with pytest.raises(LogError, match=said):
+            dualq.read_log(tmp_path / "log.csv", **state, **more)
+    with pytest.raises(
+        LogError, match=r"in [89] rows it holds words, such as 'broken', and else numbers; .*--skip-bad"
+    ):
+        dualq.learn(tmp_path / "log.csv", **state, approximation="linear")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [*(str(k % 20) for k in range(399)), "none"],  # a rare label: each comes again and again
+        [*(f"{k % 300:05}" for k in range(398)), "none", "none"],  # 00017 is a name
+        [*(str(k % 300) for k in range(250)), *(f"k{k}" for k in range(150))],  # names, of which many are numbers
+    ],
+)
+def test_words_among_labels_stay_labels(labels, tmp_path):
+    rows = {"wear": labels, "order": [0, 1] * 200, "profit": [1.0] * 400, "day": range(400)}
+    pd.DataFrame(rows).to_csv(tmp_path / "log.csv", index=False)
+    words = {"state": "wear", "action": "order", "reward": "profit", "time": "day", "numbers": "auto"}
+    log = dualq.read_log(tmp_path / "log.csv", **words, skip_bad=True)
+    assert (log.skipped, log.numbers, set(log.states)) == (0, (), set(labels))
+
+
 def test_labels_of_a_text_file_stay_as_they_are_written(tmp_path):
     path = tmp_path / "log.csv"
     for states, following, kind in (

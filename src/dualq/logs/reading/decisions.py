@@ -47,6 +47,7 @@ from dualq.logs.reading.expressions import (
 from dualq.logs.reading.schema import CASES, ROW, Bins, Schema
 from dualq.logs.reading.sources import FILE, NUMBER
 
+WRITTEN = "dualq_written_"  # before the name of a column that was made numbers of: what was written there
 LAST = "dualq_last"  # a column that marks last rows, where the table is a part of a log
 COPY, BEFORE = "dualq_copy", ("dualq_file_before", "dualq_row_before")  # marks copies; the row that each repeats
 GAP = 1.01  # regular steps: more than that between two rows is a gap
@@ -128,6 +129,11 @@ class Decisions:
         return tuple(c for c in self.schema.state if c in self.bins and not self.bins[c].edges)
 
     @property
+    def written(self) -> list[str]:
+        """What was written in columns that were made numbers of."""
+        return [name for c in self.schema.columns if (name := WRITTEN + c) in self.table.columns]
+
+    @property
     def numbers(self) -> dict[str, tuple[str, tuple[float, float] | None]]:
         """{r or c0 ..: (the column, the known range)}."""
         named = {"r": (self.schema.reward, self.reward_range)}
@@ -167,7 +173,7 @@ class Decisions:
         made |= {name: table[name] for name in (LAST, COPY) if name in table.columns}
         if raw:
             made |= {f"raw{i}": table[column] for i, column in enumerate(schema.columns)}
-            made |= {name: table[name] for name in (FILE, NUMBER, *BEFORE) if name in table.columns}
+            made |= {name: table[name] for name in (FILE, NUMBER, *BEFORE, *self.written) if name in table.columns}
         table = table.select(**made)
         return table if self.last is None else self._with_last(table)
 
@@ -369,7 +375,9 @@ class Decisions:
     def conditions(self, table: Table) -> list[Condition]:
         """Every way in which a row of `followed` can be bad."""
         schema = self.schema
-        found = [Condition((c,), "every row needs its state", table[s].isnull()) for s, c in self._named(self.s)]
+        made = {name.removeprefix(WRITTEN): ", a number" for name in self.written}
+        right = {c: f"every row needs its state{made.get(c, '')}" for c in schema.state}
+        found = [Condition((c,), right[c], table[s].isnull()) for s, c in self._named(self.s)]
         found += [Condition((c,), "every row needs its action", table[a].isnull()) for a, c in self._named(self.a)]
         for name, (column, known) in self.numbers.items():
             kind = "rewards" if name == "r" else "costs"
@@ -393,7 +401,7 @@ class Decisions:
                 known = "every row that neither ended nor was cut off needs its next state"
             going = ~self._over_here(table)
             for n, column in zip(self.n, schema.next_state, strict=True):
-                found.append(Condition((column,), known, table[n].isnull() & going))
+                found.append(Condition((column,), known + made.get(column, ""), table[n].isnull() & going))
             return [*found, self._repeated(table, table.again)] if self.repeats else found
         for e, column in zip(self.e, schema.episode, strict=True):
             found.append(Condition((column,), "every row needs its episode", table[e].isnull()))
@@ -434,7 +442,7 @@ class Decisions:
         Of rows that are the same all but the first are bad, and nothing else is said of them.
         """
         strict = replace(self, skip_bad=False, copies=self.copies or self.once)
-        table = strict.followed(raw=True)
+        table = strict._as_written(strict.followed(raw=True))
         conditions = strict.conditions(table)
         reasons = [(c.holds.fill_null(False), i) for i, c in enumerate(conditions)]
         table = table.mutate(reason=cases(*reasons, otherwise=null("int64")))
@@ -442,12 +450,17 @@ class Decisions:
         bad = table.filter(table.reason.notnull()).select("reason", *shown)
         if not strict.copies:
             return bad, conditions
-        every = strict.columns(raw=True)
+        every = strict._as_written(strict.columns(raw=True))
         copies = every.filter(every[COPY]).mutate(reason=literal(len(conditions)).cast("int64"))
         place = (*self.schema.episode, str(self.schema.time))
         right = "the row is the same as an earlier one, which stands for all of them"
         again = Condition(place, right, every[COPY], "copy")
         return bad.union(copies.select("reason", *shown)), [*conditions, again]
+
+    def _as_written(self, table: Table) -> Table:
+        """Rows with the used columns as somebody wrote them, those too that were made numbers of."""
+        names = {f"raw{i}": WRITTEN + column for i, column in enumerate(self.schema.columns)}
+        return table.mutate(**{raw: table[name] for raw, name in names.items() if name in self.written})
 
 
 def _comparable(kind: Kind) -> bool:

@@ -33,6 +33,11 @@ from dualq.logs.reading.sources import Source
 PER_VALUE = 10  # rows for each value of a column, from which they are labels
 
 
+def named_numbers(numbers: Columns) -> tuple[str, ...]:
+    """The columns of which somebody says that they stay numbers."""
+    return () if numbers in (None, False, AUTO) else as_names("numbers", numbers)
+
+
 def asked_numbers(opened: Source, numbers: Columns, bins: Mapping[str, BinsOfColumn], q: Questions) -> tuple[str, ...]:
     """The columns of the state that stay numbers; those in bins do not."""
     schema = q.schema

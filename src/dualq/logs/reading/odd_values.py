@@ -6,24 +6,33 @@
              are too many values for labels): it makes text of the whole column, where 10 comes
              before 9 and no rule can ask for stock <= 1
 
-Each is said with its row. Neither is refused: a rare value may be right, and only who knows the log can tell.
+Each is said with its row. Neither is refused: a rare value may be right, and only who knows the log can tell. But where
+the numbers of a column of the state hardly come again, text of them is no label: with `skip_bad` it is a column of
+numbers, and rows with words are bad.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from dualq.base import count
+from dualq.base import LogError, count
 from dualq.logs.counts import Counts
 from dualq.logs.reading.column_types import number
+from dualq.logs.reading.columns import Numbers, is_fraction
+from dualq.logs.reading.decisions import WRITTEN
 from dualq.logs.reading.engines import reading
-from dualq.logs.reading.expressions import Expression, Table
+from dualq.logs.reading.expressions import Expression, Table, null
+from dualq.logs.reading.number_columns import hardly_again
 from dualq.logs.reading.options import Value
 from dualq.logs.reading.queries import Questions
+from dualq.logs.reading.schema import Schema
 from dualq.logs.reading.sources import FILE, NUMBER, Source, row_words
 from dualq.logs.reading.times import NUMBER as TEXT_NUMBER
+from dualq.logs.reading.times import WHOLE
 
 Row = Mapping[str, Value | None]
 
@@ -33,6 +42,7 @@ LEAST = 100  # rows, below which nobody can tell what is far
 RARE = 0.01  # of the rows: words that are more frequent are labels
 MANY, MOST = 200, 0.25  # more values than that are no labels: of such a column a quarter of the rows may hold words
 SHOWN = 3  # rows that are named
+NAME = "^[-+]?(0[0-9]+|[0-9]{16,})$"  # whole numbers that a number would not keep as they are written
 
 
 def value_warnings(opened: Source, q: Questions, counts: Counts) -> tuple[str, ...]:
@@ -119,22 +129,95 @@ def are_few(words: int, known: int, different: int) -> bool:
     return 0 < words <= max(1.0, (MOST if different > MANY else RARE) * known) and words < known
 
 
+class Words(NamedTuple):
+    """Words among the numbers of a column of text."""
+
+    rows: int
+    numbers: Numbers  # what the column holds beside them, and of what kind
+    whole: bool
+
+    def said(self, opened: Source, column: str) -> str:
+        """In which rows they stand."""
+        rows = _rows(opened, column, lambda v: ~v.re_search(TEXT_NUMBER))
+        others = "which is no number" if self.rows == 1 else "which are no numbers"
+        return f"in {column}, {_listed(rows, column, opened, self.rows)}, {others}, as all others are"
+
+
+def _words(table: Table, column: str, labels: bool = True) -> Words | None:
+    """The words of a column of text that would hold numbers but for a few rows; None of any other.
+
+    labels   whether its values may be labels, if they are not too many
+    """
+    only = table.select(column)  # of a wide table the engine would plan all of it
+    text = only[column]
+    asked = {"known": text.count(), "words": words_among_numbers(text), "different": text.nunique()}
+    asked |= {"whole": text.count(where=text.re_search(WHOLE)), "names": text.count(where=text.re_search(NAME))}
+    asked["fractions"] = text.count(where=text.re_search(TEXT_NUMBER) & is_fraction(_number(text)))
+    found = only.aggregate(**asked).to_pyarrow().to_pylist()[0]
+    if found["names"] or not are_few(found["words"], found["known"], found["different"] if labels else MANY + 1):
+        return None
+    left = found["known"] - found["words"]
+    return Words(found["words"], Numbers(left, found["different"], found["fractions"]), found["whole"] == left)
+
+
 def word_words(opened: Source, column: str) -> list[str]:
     """A sentence where a column of text would hold numbers but for a few rows."""
     with reading(opened.name):
-        only = opened.table.select(column)  # of a wide table the engine would plan all of it
-        text = only[column]
-        asked = {"known": text.count(), "words": words_among_numbers(text), "different": text.nunique()}
-        found = only.aggregate(**asked).to_pyarrow().to_pylist()[0]
-        if not are_few(found["words"], found["known"], found["different"]):
+        found = _words(opened.table, column)
+        if found is None:
             return []
-        rows = _rows(opened, column, lambda v: ~v.re_search(TEXT_NUMBER))
-    said = _listed(rows, column, opened, found["words"])
-    others = "which is no number" if found["words"] == 1 else "which are no numbers"
-    return [
-        f"in {column}, {said}, {others}, as all others are; so the whole column is text, and nothing can be counted "
-        "with it. Correct it, or leave the field empty and set the row aside (--skip-bad)"
-    ]
+        said = found.said(opened, column)
+    right = "set such rows aside" if hardly_again(found.numbers) else "leave the field empty and set the row aside"
+    text = "so the whole column is text, and nothing can be counted with it"
+    return [f"{said}; {text}. Correct it, or {right} (--skip-bad)"]
+
+
+def with_numbers(opened: Source, schema: Schema, named: Collection[str], skip_bad: bool) -> Source:
+    """The source, with columns of the state as numbers that are text for a few words only, which then are missing.
+
+    named   columns that are numbers in any case, because the user says so: a LogError that names the rows with words
+    """
+    types, found = opened.table.schema(), dict[str, Words]()
+    for column, *following in zip(schema.state, *([schema.next_state] if schema.next_state else []), strict=True):
+        for one in (column, *following):
+            if not types[one].is_string() or not (skip_bad or column in named):
+                continue
+            with reading(opened.name):
+                words = _words(opened.table, one, labels=column not in named)
+                if words is not None and not skip_bad:
+                    right = "correct it, or set such rows aside with skip_bad=True (--skip-bad)"
+                    raise LogError(f"{opened.name}: {words.said(opened, one)}; {right}", argument="state", column=one)
+            if words is not None and (column in named or hardly_again(words.numbers)):
+                found[one] = words
+    return _read_as_numbers(opened, {column: words.whole for column, words in found.items()})
+
+
+def _read_as_numbers(opened: Source, columns: Mapping[str, bool]) -> Source:
+    """The source with some columns of text as numbers, whole ones or not, and beside them what was written there."""
+    if not columns:
+        return opened
+
+    def read(table: Table) -> Table:
+        made = {c: _number(table[c]).cast("int64" if whole else "float64") for c, whole in columns.items()}
+        return table.mutate(**{WRITTEN + column: table[column] for column in columns}, **made)
+
+    def again(texts: frozenset[str]) -> Source:
+        assert as_text is not None
+        return _read_as_numbers(as_text(texts), {c: whole for c, whole in columns.items() if c not in texts})
+
+    reopen, numbered, as_text = opened.reopen, opened.numbered, opened.as_text
+    return replace(
+        opened,
+        table=read(opened.table),
+        reopen=None if reopen is None else lambda: _read_as_numbers(reopen(), columns),
+        numbered=None if numbered is None else lambda: read(numbered()),
+        as_text=None if as_text is None else again,
+    )
+
+
+def _number(text: Expression) -> Expression:
+    """The numbers of a column of text, as `words_among_numbers` tells them: nan is a word."""
+    return text.re_search(TEXT_NUMBER).ifelse(number(text), null("float64"))
 
 
 # ---- rows

@@ -26,7 +26,8 @@ from dualq.logs.reading.decisions import LARGEST
 from dualq.logs.reading.engines import reading
 from dualq.logs.reading.episodes import episodes_of, with_clock, with_flag, with_gaps
 from dualq.logs.reading.expressions import Table, row_number, window
-from dualq.logs.reading.number_columns import asked_numbers, with_action_bins
+from dualq.logs.reading.number_columns import asked_numbers, named_numbers, with_action_bins
+from dualq.logs.reading.odd_values import with_numbers
 from dualq.logs.reading.open_source import about_source, open_source
 from dualq.logs.reading.options import ActionBins, BinsAsked, Columns, Moment, OneColumn
 from dualq.logs.reading.order import with_order
@@ -194,6 +195,8 @@ def read_log(
             argument="time",
             value="row",
         )
+    named = [*(bins if isinstance(bins, Mapping) else ()), *named_numbers(numbers)]
+    opened = with_numbers(opened, schema, named, skip_bad)
     bins = with_action_bins(opened.name, schema, asked_bins(opened, schema, bins), action_bins)
     first = Questions(opened.table, schema)
     kept = asked_numbers(opened, numbers, bins, first)

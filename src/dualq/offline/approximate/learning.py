@@ -10,13 +10,14 @@ The clone, which does what was logged, is always a candidate; so is the vote of 
 from __future__ import annotations
 
 import importlib.util
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import numpy as np
 
-from dualq.base import LARGEST, InfeasibleError, LogError, States, count, pip_install
+from dualq.base import LARGEST, InfeasibleError, Label, LogError, States, count, pip_install
 from dualq.logs import Finding, Log, NumberRows, Start, number_checks
 from dualq.model import Rule, Words
 from dualq.offline.approximate.asked import Asked
@@ -54,6 +55,7 @@ Begin = Callable[[str], None]
 
 FEWEST_ROWS = 20
 MOST_LABELS = 200  # of a category: each is a feature of its own
+FEW_WORDS = 0.25  # of the rows: more than that are no slips among numbers
 SAMPLE = 5_000  # rows that a fit keeps, for explanations
 LEVEL = 0.01  # of all checks together
 NEURAL = ("jax", "optax")
@@ -155,13 +157,24 @@ def check_rows(rows: NumberRows) -> None:
 
 def check_labels(rows: NumberRows) -> None:
     """A LogError where a category has so many labels that nothing can be learned of each."""
-    for name, labels in rows.columns.categories.items():
+    for (name, labels), places in zip(rows.columns.categories.items(), rows.state.categories.T, strict=True):
         if len(labels) > MOST_LABELS:
             wrong = (
                 f"{name!r} has {len(labels):,} different labels in {len(rows):,} rows; as a category of the state it"
             )
-            right = f"may have at most {MOST_LABELS}: leave it out, or make a number or fewer labels of it"
-            raise LogError(f"{wrong} {right}", argument="state", column=name)
+            right = "leave it out, or make a number or fewer labels of it"
+            words = [place for place, label in enumerate(labels) if not _is_number(label)]
+            if words and 0 < (many := int(np.isin(places, words).sum())) <= FEW_WORDS * len(rows):
+                right = f"in {count(many, 'row')} it holds words, such as {labels[words[0]]!r}, and else numbers; "
+                right += "correct them, or set such rows aside with skip_bad=True (--skip-bad)"
+            raise LogError(f"{wrong} may have at most {MOST_LABELS}: {right}", argument="state", column=name)
+
+
+def _is_number(label: Label) -> bool:
+    try:
+        return math.isfinite(float(str(label)))
+    except ValueError:
+        return False
 
 
 def _learners(asked: Asked, rows: NumberRows) -> tuple[list[str], list[str]]:
