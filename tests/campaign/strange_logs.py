@@ -243,7 +243,8 @@ def raw(text: bytes, rng: random.Random) -> bytes:
     before, after = text[:place], text[place:]
     inserted = [before + mark + after for mark in (bytes([rng.randrange(256)]), b'"', b"\x00", b"\n", b",")]
     ends = [before, text + before, text.rstrip(b"\n"), text + b"\xe9"]
-    begins = [b"\xef\xbb\xbf" + text, b"\n\n" + text, b"# comment\n" + text, text.decode().encode("utf-16")]
+    wide = text.decode("utf-8", "surrogatepass").encode("utf-16", "surrogatepass")
+    begins = [b"\xef\xbb\xbf" + text, b"\n\n" + text, b"# comment\n" + text, wide]
     marks = [text.replace(b"\n", mark) for mark in (b"\r\n", b"\r")]
     marks += [text.replace(b",", mark) for mark in (b";", b"\t", b"|", b" ")]
     return rng.choice([*inserted, *ends, *begins, *marks])
