@@ -596,6 +596,21 @@ def test_asking_a_saved_policy_imports_little_more_than_numpy(tmp_path):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_ctrl_c_while_a_compiled_kernel_is_called_is_no_mistake_of_ours(monkeypatch, capsys):
+    """Python's words where C gives a result and an exception: a SystemError, because of a KeyboardInterrupt."""
+
+    def called(*_: object, **__: object) -> None:
+        raise SystemError("a kernel returned a result with an exception set") from cause
+
+    monkeypatch.setattr(cli, "_asked", lambda _: called)
+    cause: BaseException = KeyboardInterrupt()
+    assert cli.run(["learn"]) == 130
+    assert capsys.readouterr().err == "dualq: interrupted\n"
+    cause = ValueError("a mistake of ours")
+    with pytest.raises(SystemError):
+        cli.run(["learn"])
+
+
 def test_ctrl_c_while_an_object_goes_is_not_lost(monkeypatch, capsys):
     class Going:
         def __init__(self, last: BaseException):

@@ -103,8 +103,8 @@ def run(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return _interrupted()
     except Exception as error:
-        if "Query interrupted" in str(error):  # Ctrl-C, in the words of DuckDB
-            return _interrupted()
+        if "Query interrupted" in str(error) or isinstance(error.__cause__, KeyboardInterrupt):
+            return _interrupted()  # Ctrl-C, in the words of DuckDB; or while a compiled kernel was called
         # Typer's complaints about arguments know how to say themselves; anything else is a bug, and shows itself.
         words = getattr(error, "format_message", None)
         if words is None:
