@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -11,7 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+import dualq
 from dualq import problems, solve
+from dualq.app.report.evaluation_words import verdict as evaluation_verdict
+from dualq.app.report.words import verdict
 from dualq.base.errors import LogError
 from dualq.logs.counts import Counts
 from dualq.model.mdp import MDP
@@ -309,7 +313,42 @@ def test_one_state_and_one_action():
     assert careful.penalty == pytest.approx(0.0)
     assert careful.expected.value == pytest.approx(4.0)
     # The mean of two rows of variance 2, discounted visits 2; and in 2 rows of 2 something unseen, rewards differ by 2.
-    assert careful.expected.standard_error == pytest.approx(math.hypot(2.0 * math.sqrt(2.0 / 2.0), 2.0 * 2.0 / 2.0))
+    # How much rows scatter is known with one degree of freedom: Student's t is Cauchy's, whose quantiles are a tangent.
+    few = math.tan(0.475 * math.pi) / NormalDist().inv_cdf(0.975)
+    error = few * math.hypot(2.0 * math.sqrt(2.0 / 2.0), 2.0 * 2.0 / 2.0)
+    assert careful.expected.standard_error == pytest.approx(error)
+
+
+@pytest.mark.parametrize("rows", [3, 5])
+def test_two_errors_hold_though_rows_are_few(rows):
+    """Of the mean of a few normal rows, drawn again and again; the errors of many rows would hold in 82% of three."""
+    rng, held = np.random.default_rng(rows), 0
+    for drawn in rng.normal(size=(400, rows)):
+        found = careful_model(counted([(0, 0, r, 0, True) for r in drawn], 1, 1), 0.0).logged
+        held += abs(found.value) <= 1.96 * found.standard_error
+    assert held / 400 >= 0.935  # of 95% or more: less than two deviations
+
+
+def test_many_rows_have_the_error_that_they_always_had():
+    drawn = np.random.default_rng(0).normal(size=1_000)
+    found = careful_model(counted([(0, 0, r, 0, True) for r in drawn], 1, 1), 0.0).logged
+    error = math.hypot(drawn.std(ddof=1) / math.sqrt(1_000), np.ptp(drawn) / 1_000)
+    assert found.standard_error == pytest.approx(error, rel=2e-3)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 300])
+def test_rows_that_all_earned_the_same_do_not_tell_how_much_others_may_differ(rows):
+    table = {"s": ["x"] * rows, "a": ["go", "stay", "go"] * (rows // 3) or ["go"], "r": [5.0] * rows}
+    columns = {"state": "s", "action": "a", "reward": "r", "terminal": "row", "discount": 0.0}
+    fit = dualq.learn(table, **columns, certificate=None)
+    judged = dualq.evaluate(table, {"x": "go"}, **columns, certificate=None)
+    for found in (fit.expected, fit.logged, judged.expected, judged.logged):
+        assert (found.value, found.standard_error) == (pytest.approx(5.0), None)
+    assert judged.difference.standard_error is None
+    for page in (verdict(fit), evaluation_verdict(judged)):
+        assert "No error can be given: all rows earned the same" in page
+    again = dualq.learn({**table, "r": [5.0] * rows}, **columns, certificate=None, reward_range=(0.0, 10.0))
+    assert (again.expected.standard_error is None) == (rows == 1)  # what they can differ by is known, and is added
 
 
 def test_a_lucky_row_does_not_carry_the_day():

@@ -85,5 +85,6 @@ class Trusted(OnLog):
         return [*self.coverage.warnings, *open_bins(self.counts, self.read.bins, self._where)]
 
     def _in_doubt(self, estimate: Estimate) -> Estimate:
-        """Without its error where the log speaks against what it rests on: an error of the wrong model is none."""
-        return Estimate(estimate.value, None) if self.contradicted else estimate
+        """Without its error where none is known, or the log speaks against what it rests on: that is the wrong one."""
+        known = np.isfinite(estimate.error_or_nan) and not self.contradicted
+        return estimate if known else Estimate(estimate.value, None)

@@ -27,6 +27,7 @@ from dualq.app.report.words import (
     said,
     small,
 )
+from dualq.app.report.words import no_error as no_error_of
 from dualq.base import count, sentence, visible
 
 if TYPE_CHECKING:
@@ -121,7 +122,8 @@ def no_error(e: AnyEvaluation) -> str:
     if e.contradicted:
         return e.withheld[0]
     if is_table(e):
-        return f"{percent(e.unsupported)} of its decisions the log never saw"
+        of_the_log = e.logged.standard_error is None
+        return no_error_of(e) if of_the_log else f"{percent(e.unsupported)} of its decisions the log never saw"
     return "too few rows of the log count for it, or its value is no function of these columns"
 
 

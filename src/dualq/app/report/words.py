@@ -140,9 +140,14 @@ def _but(fit: Fit) -> str:
     return ""
 
 
-def no_error(fit: Fit) -> str:
+def no_error(fit: Fit | Evaluation) -> str:
     """Why an estimate has no standard error."""
-    return fit.withheld[0] if fit.contradicted else "the log has too few rows, or its bins hide too much"
+    if fit.contradicted:
+        return fit.withheld[0]
+    low, high = fit.counts.reward_range
+    if low == high:
+        return "all rows earned the same, so nothing tells how much others may differ"
+    return "the log has too few rows, or its bins hide too much"
 
 
 def brief(fit: Fit) -> str:

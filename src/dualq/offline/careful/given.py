@@ -9,7 +9,8 @@ Filled    A decision that the log never saw in a state it knows is given the sta
           and not squared:
               unsupported = sum over decisions never seen of occupancy(s, a) tau
           Where the policy spends more than MOST_UNSUPPORTED of its time there, no error is given.
-Error     of one value: rows, unseen and unknown as for what was logged, and `unsupported` beside them.
+Error     of one value: rows, unseen and unknown as for what was logged, and `unsupported` beside them. Few rows make
+          errors larger, as there.
 Paired    Two values of one log rest on the same rows, and err together. To first order a row moves their difference by
               z = lambda_1 y_1 - lambda_2 y_2,   y_i = r + alpha V_i(s'),   lambda_i(s, a) / n(s, a) its weight
           so that a pair adds, with sigma_12^2 the variance of y_1 - y_2 = alpha (V_1 - V_2)(s'),
@@ -36,7 +37,7 @@ import scipy.sparse as sp
 from dualq.model import MDP, TablePolicy
 from dualq.offline.careful.clusters import Groups
 from dualq.offline.careful.pooling import Rows
-from dualq.offline.careful.selection_bias import Estimate, log_variance, reward_spread, sigma2_of
+from dualq.offline.careful.selection_bias import Estimate, log_variance, of_few_rows, reward_spread, sigma2_of
 
 Array = np.ndarray
 
@@ -110,7 +111,7 @@ class Given:
         unknown = (self._ended(x) ** 2).sum() * (_covariance(N, one.V, one.V) + mean**2)
         elsewhere = (self._thin(x) ** 2).sum() * _covariance(alike, one.V, one.V)
         error = np.sqrt(by_rows + unknown + elsewhere + self._unseen(x)) + one.tau * self._never(x)
-        return Estimate(one.value, self._stated(error, one))
+        return Estimate(one.value, self._stated(error or np.inf, one))  # all rows alike: nothing tells what others are
 
     def difference(self, one: Valued, other: Valued) -> Estimate:
         """one - other, with the error of the difference: both rest on the same rows."""
@@ -126,7 +127,8 @@ class Given:
         elsewhere = _apart(rows.seen.astype(float), self._thin(x), self._thin(y), one.V, other.V)
         error = np.sqrt(by_rows + unknown + elsewhere + self._unseen(x - y))
         error += one.tau * self._never(np.maximum(x - y, 0.0)) + other.tau * self._never(np.maximum(y - x, 0.0))
-        return Estimate(one.value - other.value, self._stated(error, one, other))
+        alike = np.inf if (x != y).any() else 0.0
+        return Estimate(one.value - other.value, self._stated(error or alike, one, other))
 
     def _ended(self, visits: Array) -> Array:
         """The discounted chance to end in each state that was never left."""
@@ -159,7 +161,8 @@ class Given:
         return self.groups.shared(psi)
 
     def _stated(self, error: float, *of: Valued) -> float | None:
-        return float(error) if all(one.share <= MOST_UNSUPPORTED for one in of) else None
+        known = all(one.share <= MOST_UNSUPPORTED for one in of)
+        return float(error * of_few_rows(self.rows)) if known and error < np.inf else None
 
 
 def _covariance(weights: Array, V: Array, W: Array) -> float:

@@ -37,6 +37,10 @@ Error     of a value in a model, with the values V of that policy there and its 
             unknown  states that were never left are worth some state of the log, nobody knows which, nor whether the
                      policy does better there than what was logged, which is worth V_b: each adds
                      (chance to end there, discounted)^2 (variance of V over the log's rows + mean(V - V_b)^2)
+          How much rows scatter is itself known from N rows only, so the root of the sum is multiplied by
+              t / z,   the 97.5% quantiles of Student's t with N - 1 degrees and of the normal:   1.96 errors hold 95%
+          which is 2.2 for three rows, 1.05 for 25, and nothing for hundreds. One row, or rows that all earned the same,
+          do not tell how much others may differ: then there is no error.
           That of `expected` is the one of the two values, by 1 - sqrt(k) and sqrt(k), beside the deviation of
           the reliability k times the gain and half of what was taken off for luck: how lucky one log was is not known
           better than that. (Of means that scatter by t^2 and are seen with noise v, a part k = t^2 / (t^2 + v) of a
@@ -53,6 +57,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import ndtri, stdtrit
 
 from dualq.base import with_error
 from dualq.logs import Counts
@@ -65,6 +70,7 @@ Array = np.ndarray
 PARTS = np.linspace(0.0, 2.0, 201)  # the values that a reliability can have
 EVERY_PART_ALIKE = np.zeros(PARTS.size)  # a log prior
 TOO_CAREFUL = 0.5  # how far beyond 1 it may well be
+UPPER = 0.975  # the quantile that 1.96 errors reach
 HOW_LUCKY = 0.5  # the deviation of what was taken off for luck, as a part of it
 
 
@@ -109,7 +115,14 @@ def estimate(rows: Rows, mdp: MDP, policy: TablePolicy, start: Array, usual: Arr
     """Value of a policy from the start in a model of the log, and its error; `usual` is V of the logged behaviour."""
     known = sampled(rows, mdp, policy, start, usual)
     unseen = reward_spread(rows) * known.occupancy[rows.supported].sum() / rows.total.sum()
-    return Estimate(known.value, float(np.sqrt(known.variance + unseen**2)))
+    error = np.sqrt(known.variance + unseen**2)
+    return Estimate(known.value, float(error * of_few_rows(rows)) if error > 0.0 else None)
+
+
+def of_few_rows(rows: Rows) -> float:
+    """What an error is to be multiplied with, because its own size is known from so many rows only."""
+    N = float(rows.total.sum())
+    return float(stdtrit(N - 1.0, UPPER) / ndtri(UPPER)) if N > 1.0 else np.inf
 
 
 class Sampled(NamedTuple):
