@@ -482,3 +482,13 @@ def test_a_reward_that_is_rare_has_an_honest_error():
         e = dualq.evaluate(log, {0: 3}, discount=0.0, certificate=None)
         missed += abs(e.expected.value - 0.01) > 2.0 * e.expected.standard_error
     assert missed <= 3
+
+
+@pytest.mark.parametrize("key", ["0", "null", '"u"', "1.5"])
+def test_a_json_policy_whose_states_lack_a_column_is_refused_in_one_line(key, tmp_path):
+    rows = {"a": [1, 2, 1, 2], "b": ["u", "v", "v", "u"], "x": ["go", "stay", "go", "stay"], "r": [1, 2, 1, 0]}
+    path = tmp_path / "given.json"
+    path.write_text(json.dumps({key: "go"}))
+    with pytest.raises(LogError, match=r"no a and b .*; give 2 values: a and b") as refused:
+        dualq.evaluate({**rows, "t": range(4)}, path, state=["a", "b"], action="x", reward="r", time="t")
+    assert len(str(refused.value).splitlines()) == 1

@@ -22,6 +22,8 @@ from pathlib import Path
 import pytest
 
 import dualq
+from dualq.app import cli
+from dualq.app.cli.studio import _stop_later
 from dualq.app.report import charts
 from dualq.base import InfeasibleError
 from dualq.logs.reading.options import READING
@@ -495,3 +497,28 @@ def test_jobs_run_one_at_a_time_stop_fail_and_crash_without_taking_the_server_al
     assert list(served.space.parts.glob("run-*")) == []
     assert not any((served.space.runs / one).exists() for one in (first, second, wrong, third))
     assert served.json("GET", "/api/session")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        (("--max-upload", "inf"), "--max-upload inf: must be a number of gigabytes above 0"),
+        (("--stop-after", "nan"), "--stop-after nan: must be a number of seconds, 0 or more"),
+    ],
+)
+def test_numbers_that_no_studio_can_use_are_refused(words, wrong, capsys):
+    assert cli.run(["studio", "--no-browser", *words]) == 2
+    assert capsys.readouterr().err == f"dualq: {wrong}\n"
+
+
+def test_a_studio_that_stops_after_forever_does_not_stop():
+    class Server:
+        should_exit = False
+
+    server, before = Server(), {*threading.enumerate()}
+    _stop_later(server, float("inf"))
+    (timer,) = {*threading.enumerate()} - before
+    timer.join(0.1)  # with a time that no clock reaches it would have ended by now, with a traceback
+    assert timer.is_alive()
+    assert not server.should_exit
+    timer.cancel()

@@ -392,7 +392,9 @@ def _json_state(key: str, words: Words) -> Label:
         state = json.loads(key)
     except ValueError:
         return tuple(part.strip() for part in key.split(","))
-    return words.counts.states.key(state) if isinstance(state, dict) else tuple(state)
+    if isinstance(state, dict):
+        return words.counts.states.key(state)
+    return tuple(state) if isinstance(state, list) else (state,)
 
 
 def _read_csv(path: Path, words: Words) -> Mapping[Label, Decision]:

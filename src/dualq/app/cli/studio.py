@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import socket
 import sys
@@ -48,8 +49,10 @@ def studio(
     from dualq.logs import split_table, without_password
     from dualq.worlds import sample_log as shipped
 
-    if not max_upload > 0.0:
+    if not 0.0 < max_upload < math.inf:
         raise LogError(f"--max-upload {max_upload:g}: must be a number of gigabytes above 0")
+    if stop_after is not None and not stop_after >= 0.0:
+        raise LogError(f"--stop-after {stop_after:g}: must be a number of seconds, 0 or more")
     given = () if log is None else (given_log(_whole(log), Path(without_password(split_table(log)[0])).name, "given"),)
     known: dict[str, Json] = {
         name: value if isinstance(value, str) else [*value] for name, value in shipped.COLUMNS.items()
@@ -105,6 +108,6 @@ def _open_soon(address: str) -> None:
 def _stop_later(server: object, seconds: float) -> None:
     import threading
 
-    timer = threading.Timer(seconds, setattr, [server, "should_exit", True])
+    timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), setattr, [server, "should_exit", True])
     timer.daemon = True
     timer.start()
