@@ -16,7 +16,7 @@ from dualq.base import LogError, States
 from dualq.logs import NumberRows, between_numbers
 from dualq.offline.checking import judged_numbers
 from dualq.offline.number_checking import NewRows, NumberEarning, changes
-from dualq.offline.number_evaluation import _moved
+from dualq.offline.number_policies import _moved
 from dualq.worlds import continuous
 
 WORLD = continuous.Maintenance()
