@@ -25,6 +25,9 @@ from dualq.offline.saved.loading import load
 
 Array = np.ndarray
 
+MOST_SHARED = 0.01  # of a fit's rows in a log: with more of them the log is not a new one
+DISTINCT = 0.9  # of rows are different: then two that are the same are one row
+
 
 class GivenRule(NamedTuple):
     """A rule over the log's own columns, however it was given."""
@@ -44,8 +47,9 @@ def number_rule(policy: PolicyGiven, rows: NumberRows, discount: float, where: s
         return GivenRule(f'the rule "{line.text}"', _OfLine(line, rows))
     if isinstance(policy, NumberFit):
         asked = policy.discount == discount and policy.where == where
-        here = policy.rows == len(rows) and _among(policy.sample, rows)
-        return GivenRule("the fit", _moved(policy.policy, rows), policy.chosen if here and asked else None, here)
+        share = _share_among(policy.sample, rows)
+        learned = policy.chosen if asked and share == 1.0 and policy.rows == len(rows) else None
+        return GivenRule("the fit", _moved(policy.policy, rows), learned, share > MOST_SHARED)
     if isinstance(policy, FunctionPolicy):
         return GivenRule("the policy", _moved(policy, rows))
     if isinstance(policy, Fit):  # of bins: asked state by state
@@ -63,12 +67,14 @@ def number_rule(policy: PolicyGiven, rows: NumberRows, discount: float, where: s
     )
 
 
-def _among(sample: NumberRows, rows: NumberRows) -> bool:
-    """Whether all rows that a fit kept are rows of this log, by their numbers and rewards to the last bit."""
+def _share_among(sample: NumberRows, rows: NumberRows) -> float:
+    """The share of a fit's rows that are rows of this log, by their numbers and rewards to the last bit."""
     if sample.columns.numbers != rows.columns.numbers:
-        return False
-    kept, here = ({row.tobytes() for row in np.column_stack([one.state.numbers, one.r])} for one in (sample, rows))
-    return kept <= here
+        return 0.0
+    kept, here = ([row.tobytes() for row in np.column_stack([one.state.numbers, one.r])] for one in (sample, rows))
+    known = set(here)
+    share = sum(row in known for row in kept) / len(kept)
+    return share if share == 1.0 or len(set(kept)) > DISTINCT * len(kept) else 0.0  # others may be alike by chance
 
 
 def _moved(policy: FunctionPolicy, rows: NumberRows) -> Rule:

@@ -12,6 +12,8 @@ state. The price is variance: W is a product, so this is for single decisions an
                needed, and it holds for any number of episodes
     size       (sum W)^2 / sum W^2: as many episodes of equal weight would tell as much. With less than FEWEST the
                weights are hopeless, and no error is given
+    unbalanced whether the mean of W is more than FAR of its errors from 1: the propensities are wrong, or rows of large
+               W are missing
 
 All of it is of a policy that these rows did not choose: one that was learned from them is not weighed by them.
 """
@@ -33,6 +35,7 @@ from dualq.proof import Ledger, weighted_bounds
 Array = np.ndarray
 
 FEWEST = 30.0  # episodes of equal weight
+FAR = 4.0  # errors of the mean weight
 LEARNED_HERE = "this policy was learned from these rows, which flatter it; a later log would tell"
 
 
@@ -46,6 +49,8 @@ class Weighted:
     low: float  # betting interval
     high: float
     confidence: float  # of the interval, by itself
+    mean_weight: float  # 1 but for luck, if propensities are right
+    mean_weight_error: float
     effective_size: float  # episodes of equal weight that would tell as much
     episodes: int
     longest: int  # steps of an episode
@@ -60,9 +65,14 @@ class Weighted:
         return self.effective_size < FEWEST
 
     @property
+    def unbalanced(self) -> bool:
+        """Whether weights are far from what they are on average, if the propensities are right and rows not too few."""
+        return not self.hopeless and abs(self.mean_weight - 1.0) > FAR * self.mean_weight_error
+
+    @property
     def estimate(self) -> Estimate:
-        """With its error, where the weights are not hopeless and not all rows that count were worth the same."""
-        return Estimate(self.value, None if self.hopeless or self.error == 0.0 else self.error)
+        """With its error, where weights are good for one and not all rows that count were worth the same."""
+        return Estimate(self.value, None if self.hopeless or self.unbalanced or self.error == 0.0 else self.error)
 
 
 def weighted_value(
@@ -111,20 +121,31 @@ def doubts(weighted: Weighted | str | None, expected: float) -> list[str]:
             f"the logged propensities are next to no use here: {weighted.episodes:,} {weighted.unit}s count as "
             f"{weighted.effective_size:.3g} of equal weight, since the log hardly ever did what the policy does"
         ]
-    if weighted.low <= expected <= weighted.high:
-        return []
-    return [
-        f"the log's own returns, weighed by the propensities, say {weighted.low:.4g} to {weighted.high:.4g} "
-        f"({weighted.confidence:.0%}), and the model {expected:.4g}: the state may miss something "
-        "that decisions were based on, or the propensities are wrong"
-    ]
+    found = []
+    if weighted.unbalanced:
+        mean = f"{weighted.mean_weight:.3g} ± {weighted.mean_weight_error:.2g}"
+        found.append(
+            f"the weights of the logged propensities have the mean {mean}, and should have 1: the propensities are "
+            "wrong, or too few rows show what this policy does; nothing is guaranteed by them"
+        )
+    if not weighted.low <= expected <= weighted.high:
+        found.append(
+            f"the log's own returns, weighed by the propensities, say {weighted.low:.4g} to {weighted.high:.4g} "
+            f"({weighted.confidence:.0%}), and the model {expected:.4g}: the state may miss something "
+            "that decisions were based on, or the propensities are wrong"
+        )
+    return found
 
 
 def weighted_summary(weighing: Weighted | str | None) -> dict[str, object] | None:
     """The fields, as plain values."""
     if not isinstance(weighing, Weighted):
         return None
-    return dataclasses.asdict(weighing) | {"hopeless": weighing.hopeless, **estimate_summary(weighing.estimate)}
+    return dataclasses.asdict(weighing) | {
+        "hopeless": weighing.hopeless,
+        "unbalanced": weighing.unbalanced,
+        **estimate_summary(weighing.estimate),
+    }
 
 
 class Cases(NamedTuple):
@@ -168,6 +189,8 @@ def _weighed(
         low=low + ends[0] * (high - low),
         high=low + ends[1] * (high - low),
         confidence=confidence,
+        mean_weight=float(W.mean()),
+        mean_weight_error=float(W.std() / np.sqrt(W.size)),
         effective_size=total**2 / squares if squares > 0.0 else 0.0,
         episodes=int(W.size),
         longest=longest,

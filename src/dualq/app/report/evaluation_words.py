@@ -151,7 +151,7 @@ def guarantees(e: AnyEvaluation) -> list[str]:
 def by_weights(e: AnyEvaluation) -> Weighted | None:
     """What a log's propensities prove of a rule over numbers, of which nothing else is proven."""
     w = e.weighted
-    return None if is_table(e) or w is None or w.hopeless or e.contradicted else w
+    return None if is_table(e) or w is None or w.hopeless or w.unbalanced or e.contradicted else w
 
 
 def _conditions(w: Weighted) -> list[str]:

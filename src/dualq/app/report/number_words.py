@@ -42,6 +42,10 @@ CHANGE = (
     "To get a guarantee, cut the numbers into bins (--bins auto){}: then the policy is a table, and its bounds hold if "
     "the cells lose nothing that matters."
 )
+SO_FAR_WHOLE = "What was done so far is the average of what the log really earned. "
+SO_FAR_CUT = (
+    "What was done so far is what the log really earned, and an estimate of what came after its recordings stopped. "
+)
 CELLS = " or cells (--approximation partition)"
 KEPT = {"proven": "guaranteed", "estimated": "expected, not guaranteed", "missed": "no"}
 CHOSEN = (
@@ -140,7 +144,7 @@ def _kinds(fit: NumberFit) -> list[str]:
 
 def earned(fit: NumberFit) -> str:
     """What the amounts are."""
-    return amounts_from(fit.where, fit.discount, "What was done so far is the average of what the log really earned. ")
+    return amounts_from(fit.where, fit.discount, SO_FAR_WHOLE if fit.whole else SO_FAR_CUT)
 
 
 def limit_rows(fit: NumberFit) -> tuple[list[str], list[list[str]]]:

@@ -43,7 +43,7 @@ class Candidate:
     """A policy, and what may be said of it."""
 
     name: str  # the learner, and which of its policies
-    rule: Rule
+    rule: Rule = field(repr=False)
     expected: Estimate  # without an error where it may not be believed
     gain: Estimate  # over what was logged
     effective_size: float  # of the rows, those that count for this policy

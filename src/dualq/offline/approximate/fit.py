@@ -133,6 +133,11 @@ class NumberFit:
     version: str = __version__
 
     @property
+    def whole(self) -> bool:
+        """Whether what was done so far was all recorded, to the ends of the episodes."""
+        return self.discount == 0.0 or self.sample.not_whole is None
+
+    @property
     def set_aside(self) -> str | None:
         """The file of the rows that were set aside, if there are some."""
         return self.read.quarantine if self.left_out[1] else None

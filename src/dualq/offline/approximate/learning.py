@@ -61,6 +61,8 @@ LEVEL = 0.01  # of all checks together
 NEURAL = ("jax", "optax")
 MISSING = f"the neural learner was not tried: it needs JAX ({pip_install('neural')})"
 CELLS = round(2 * FEWEST / EARLY)  # rows of a log, in half of which cells can be found
+ONE_ACTION = "the log has one action only, so that every policy does what was done so far"
+LIMITED = "with limits only the linear learner is tried (each price is learned anew); without them dualq tries all"
 TOO_FEW = f"the partition learner was not tried: it needs about {CELLS:,} rows"
 
 
@@ -111,7 +113,7 @@ def learn_numbers(opened: Read, asked: Asked, begin: Begin) -> NumberFit:
         limits=tuple(limits),
         cells=None if cells is None else cells.fit,
         inside=None if cells is None else cells.inside,
-        remarks=tuple(remarks),
+        remarks=(*remarks, *([ONE_ACTION] if len(rows.actions) == 1 else [])),
     )
 
 
@@ -186,7 +188,7 @@ def _learners(asked: Asked, rows: NumberRows) -> tuple[list[str], list[str]]:
     if asked.approximation != "auto":
         return [asked.approximation], []
     if asked.limits is not None:
-        return ["linear"], []  # every price is learned anew: by the quickest
+        return ["linear"], [LIMITED]
     networks = all(importlib.util.find_spec(name) for name in NEURAL)
     names = [*(["neural"] if networks else []), "linear", *([] if few else ["partition"])]
     return names, [*([] if networks else [MISSING]), *([TOO_FEW] if few else [])]
