@@ -266,3 +266,16 @@ def test_a_log_with_some_rows_that_chose_a_policy_is_no_new_log():
     assert mixed.weighted is None
     assert "learned from these rows" in weighted_words(mixed)[0]
     assert not mixed.learned_here  # its value by this log is not that of `learn`
+
+
+def test_two_logs_of_few_values_are_told_apart_by_what_they_earned():
+    """All rows of the one are rows of the other, too: steps of one and rewards of 0 and 1."""
+    words = {name: told for name, told in NUMBERS.items() if name != "discount"}
+    tables = [continuous_bandit(600, seed) for seed in (1, 2)]
+    logs = [dualq.read_log({**table, "x": np.clip(np.rint(table["x"]), -1, 1)}, **words) for table in tables]
+    fit = dualq.learn(logs[0], discount=0.0, approximation="linear")
+    here, there = (dualq.evaluate(log, fit, discount=0.0) for log in logs)
+    assert here.learned_here
+    assert not there.learned_here
+    assert there.weighted is not None
+    assert there.logged.value == pytest.approx(tables[1]["paid"].mean())

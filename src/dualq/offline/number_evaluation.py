@@ -123,7 +123,7 @@ def judged_log(judge: NumberJudge, name: str) -> NumberEvaluation:
 
 def judged_rule(judge: NumberJudge, policy: PolicyGiven, name: str = "this policy") -> NumberEvaluation:
     """A rule, however it is given, judged by a log that is ready."""
-    given = number_rule(policy, judge.rows, judge.task.discount, judge.where)
+    given = number_rule(policy, judge.rows, judge.task.discount, judge.where, judge.logged.value)
     found = judge.found(given.rule)
     return NumberEvaluation(judge, given.source, given.rule, found, given.learned, given.chosen_here, name)
 

@@ -5,6 +5,7 @@ Whether these rows chose it is found out, too: then what it is worth by them has
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from dualq.offline.saved.loading import load
 Array = np.ndarray
 
 MOST_SHARED = 0.01  # of a fit's rows in a log: with more of them the log is not a new one
-DISTINCT = 0.9  # of rows are different: then two that are the same are one row
+DISTINCT = 0.9  # of a fit's rows differ from all others
 
 
 class GivenRule(NamedTuple):
@@ -38,18 +39,23 @@ class GivenRule(NamedTuple):
     chosen_here: bool = False  # if it was, for whatever question
 
 
-def number_rule(policy: PolicyGiven, rows: NumberRows, discount: float, where: str) -> GivenRule:
-    """The rule that somebody gave, to be judged by these rows: at this discount, from these starts."""
+def number_rule(policy: PolicyGiven, rows: NumberRows, discount: float, where: str, logged: float) -> GivenRule:
+    """The rule that somebody gave, to be judged by these rows: at this discount, from these starts.
+
+    logged   what the rows earned; two logs whose numbers take few values have the same rows, and earned otherwise
+    """
     if isinstance(policy, str | os.PathLike) and Path(policy).is_dir():
-        return number_rule(load(policy), rows, discount, where)._replace(source=str(policy))
+        return number_rule(load(policy), rows, discount, where, logged)._replace(source=str(policy))
     if isinstance(policy, str) and is_rule(policy):
         line = parsed(policy, rows.columns.names, rows.actions.names, rows.columns.categories)
         return GivenRule(f'the rule "{line.text}"', _OfLine(line, rows))
     if isinstance(policy, NumberFit):
         asked = policy.discount == discount and policy.where == where
-        share = _share_among(policy.sample, rows)
-        learned = policy.chosen if asked and share == 1.0 and policy.rows == len(rows) else None
-        return GivenRule("the fit", _moved(policy.policy, rows), learned, share > MOST_SHARED)
+        share, distinct = _share_among(policy.sample, rows)
+        same = share == 1.0 and policy.rows == len(rows)
+        same = same and (distinct or not asked or math.isclose(policy.logged.value, logged))
+        chosen_here = same or (distinct and share > MOST_SHARED)
+        return GivenRule("the fit", _moved(policy.policy, rows), policy.chosen if same and asked else None, chosen_here)
     if isinstance(policy, FunctionPolicy):
         return GivenRule("the policy", _moved(policy, rows))
     if isinstance(policy, Fit):  # of bins: asked state by state
@@ -67,14 +73,16 @@ def number_rule(policy: PolicyGiven, rows: NumberRows, discount: float, where: s
     )
 
 
-def _share_among(sample: NumberRows, rows: NumberRows) -> float:
-    """The share of a fit's rows that are rows of this log, by their numbers and rewards to the last bit."""
+def _share_among(sample: NumberRows, rows: NumberRows) -> tuple[float, bool]:
+    """The share of a fit's rows that are rows of this log, to the last bit; and whether that is no chance.
+
+    By numbers and rewards: where nearly all rows differ in them, two that are the same are one row.
+    """
     if sample.columns.numbers != rows.columns.numbers:
-        return 0.0
+        return 0.0, True
     kept, here = ([row.tobytes() for row in np.column_stack([one.state.numbers, one.r])] for one in (sample, rows))
     known = set(here)
-    share = sum(row in known for row in kept) / len(kept)
-    return share if share == 1.0 or len(set(kept)) > DISTINCT * len(kept) else 0.0  # others may be alike by chance
+    return sum(row in known for row in kept) / len(kept), len(set(kept)) > DISTINCT * len(kept)
 
 
 def _moved(policy: FunctionPolicy, rows: NumberRows) -> Rule:
